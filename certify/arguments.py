@@ -166,7 +166,7 @@ delta : float, in (0, 1); 0.05 unless given
 loss_max : float, above 0; 1 unless given
     Largest loss that is possible, in the unit of the losses; 1 with ``sets``.
 threshold : float, in (0, loss_max); optional
-    Largest mean loss that is acceptable: an alarm rings when newcomers are served worse.
+    Largest mean loss that is acceptable: an alarm rings when new clients are served worse.
 alpha : float, in (0, 1); 0.05 unless given
     Largest probability that the alarm ever rings falsely.
 run_length : int, at least 1; 1000 unless given
@@ -180,8 +180,8 @@ sets : float, in [0, 1]; optional
     Threshold of 1 - p: a set holds the labels below it, and a client's loss is the share of its
     points whose set misses the true label.
 likeness : int, at least 1; optional
-    Certified clients among whom newcomers are ranked by their inputs: p-values of likeness arrive
-    in place of losses, nothing is certified, and the alarms ring for newcomers unlike those
+    Certified clients among whom new clients are ranked by their inputs: p-values of likeness arrive
+    in place of losses, nothing is certified, and the alarms ring for new clients unlike those
     clients.  Only ``alpha``, ``run_length``, ``bets`` and ``trained_on`` may stand beside it.
 
 Returns

@@ -18,7 +18,7 @@ def foretold(sizes: tuple[int, int, int], n_outside: int, delta: float | None) -
     Parameters
     ----------
     sizes : tuple of int
-        Numbers of seen, certified and novel clients.
+        Numbers of seen, certified and new clients.
     n_outside : int
         Clients of the certified ones' population that neither train nor are certified.
     delta : float or None
@@ -28,15 +28,12 @@ def foretold(sizes: tuple[int, int, int], n_outside: int, delta: float | None) -
     --------
     >>> import textwrap
     >>> print(textwrap.fill(foretold((8, 10, 10), 10, 0.05), 80))
-    28 clients: 8 train, 10 are certified, 10 are newcomers; were all 10 wrong 20%
-    of the time, a certificate for the 20 not trained on would be about 35% (95%),
-    more where clients differ
+    28 clients: 8 train, 10 are certified, 10 are new; were all 10 wrong 20% of the
+    time, a certificate for the 20 not trained on would be about 35% (95%), more
+    where clients differ
     """
     n_seen, n_certified, n_novel = sizes
-    said = (
-        f"{sum(sizes)} clients: {n_seen} train, {n_certified} are certified, {n_novel} are "
-        "newcomers"
-    )
+    said = f"{sum(sizes)} clients: {n_seen} train, {n_certified} are certified, {n_novel} are new"
     if delta is None or not n_certified:
         return said
     pool = n_certified + n_outside

@@ -1,4 +1,4 @@
-"""Newcomers' p-values of likeness, one after another: what each is worth as evidence."""
+"""New clients' p-values of likeness, one after another: what each is worth as evidence."""
 
 from collections.abc import Sequence
 
@@ -14,17 +14,18 @@ _LESS = 1.0 - 1e-9
 
 
 def unlikeness(p_values: Sequence[float], held_out: int) -> Array:
-    r"""Return e-values: at least 0, and 1 in the mean given all before while newcomers are like.
+    r"""Return e-values: at least 0, and 1 in the mean given all before while new clients are like.
 
-    A p-value of likeness is the rank of a newcomer's distance among those of ``k`` held-out
-    clients: one of k + 1 gaps between them. Newcomers share the held-out clients, so their p-values
-    depend on each other. While held-out clients and newcomers are exchangeable and no two distances
-    are equal, the next newcomer is as likely to come to each place in the order of all k + n before
-    it: it falls into gap j with probability (1 + n_j) / (k + 1 + n), where n_j of the n newcomers
-    before it fell (Polya's urn). These probabilities cut [0, 1] into k + 1 parts [a_j, b_j], the
-    farthest gap first: a uniform draw from the newcomer's part is the smoothed online p-value, and
-    independent of those before (Vovk, Gammerman, Shafer, 2005, Theorem 8.1). It is not drawn: the
-    e-value is the mean over the part of the mixture of all power bets ``e p^(e-1)``,
+    A p-value of likeness is the rank of a new client's distance among those of ``k`` held-out
+    clients: one of k + 1 gaps between them. New clients share the held-out clients, so their
+    p-values depend on each other. While held-out and new clients are exchangeable and no two
+    distances are equal, the next new client is as likely to come to each place in the order of all
+    k + n before it: it falls into gap j with probability (1 + n_j) / (k + 1 + n), where n_j of the
+    n new clients before it fell (Polya's urn). These probabilities cut [0, 1] into k + 1 parts
+    [a_j, b_j], the farthest gap first: a uniform draw from the new client's part is the smoothed
+    online p-value, and independent of those before (Vovk, Gammerman, Shafer, 2005, Theorem 8.1). It
+    is not drawn: the e-value is the mean over the part of the mixture of all power bets
+    ``e p^(e-1)``,
 
     ``(G(b_j) - G(a_j)) / (b_j - a_j)``, ``G(x) = int_0^1 x^e de = (x - 1) / log x``
 
@@ -35,7 +36,7 @@ def unlikeness(p_values: Sequence[float], held_out: int) -> Array:
     p_values : sequence of float, shape [n]
         In the order of arrival; each ``r / (held_out + 1)`` for a whole r, up to rounding.
     held_out : int
-        Clients whose distances newcomers are ranked among, at least 1.
+        Clients whose distances new clients are ranked among, at least 1.
 
     Returns
     -------

@@ -63,8 +63,7 @@ _SERVED: Mapping[str, str] = MappingProxyType(
 )
 _BY_THE_SCORED = "served by the model that was scored"
 ENVIRONMENT = (
-    "fresh clients of the same environment (classes and samples drawn from the finite set laid "
-    "aside)"
+    "new clients of the same environment (classes and samples drawn from the finite set laid aside)"
 )
 BALLS: Mapping[str, str] = MappingProxyType(
     {
@@ -80,7 +79,7 @@ _HOW_FAR: Mapping[str, str] = MappingProxyType(
     {"kl": f"{NOTHING_NEW} {_ALL_RADII}", "chi2": f"{NOTHING_NEW} {_ALL_RADII}"}
 )
 _ALL_THRESHOLDS = "exceeds that of the clients scored, for all thresholds at once, by at most"
-FRESH = "expected errors, over fresh clients, their points and any draws made for each of them"
+FRESH = "expected errors, over new clients, their points and any draws made for each of them"
 _MEASURED = "errors as measured on these clients' own points"
 # Whatever serves them: fine-tuning draws minibatches, some methods first weights or noise.
 _AS_MADE = f"{_MEASURED}, with the draws made"

@@ -63,7 +63,7 @@ def _published(certificate: Certificate, value: str) -> str:
     where = shift_name(certificate.get("shift", "none"), certificate.get("severity", np.nan))
     whose = {
         "unseen-client": "the expected error of a client never seen in training",
-        "seen-clients": "the mean true error over the training clients",
+        "seen-clients": "the mean true error over the seen clients",
         "one-client": f"the error on the one target population ({where})",
     }.get(kind, f"the error ({kind or 'population not stated'})")
     text = f"With probability at least {chance(certificate['delta'])}, {whose} is at most {value}."

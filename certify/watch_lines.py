@@ -15,7 +15,7 @@ _AFTER = "After an alarm clients may be of another population: the certificates 
 
 _VALID = (
     "the clients arrive independently from one population and none is left out (in a finite pool a"
-    " newcomer makes up for those before)",
+    " new client makes up for those before)",
     "they played no part in training or in choosing the model",
 )
 _OF_LEDGER = (
@@ -62,15 +62,15 @@ def _valid(plan: WatchPlan) -> tuple[str, ...]:
         return (*_VALID, f"losses lie in [0, {plan.loss_max:g}]")
     return (
         f"the p-values are ranks among the same {plan.likeness} certified clients, by a distance"
-        " that was fixed without them and without newcomers, and no two distances are equal",
-        "no newcomer is left out",
+        " that was fixed without them and without new clients, and no two distances are equal",
+        "no new client is left out",
     )
 
 
 def _as_before(plan: WatchPlan) -> str:
     if plan.likeness is None:
-        return f"newcomers score at most {plan.limit:g} in expectation"
-    return f"newcomers are like the {plan.likeness} certified clients"
+        return f"new clients score at most {plan.limit:g} in expectation"
+    return f"new clients are like the {plan.likeness} certified clients"
 
 
 def _short_alarms(plan: WatchPlan, moments: Sequence[Moment]) -> Iterator[str]:

@@ -66,8 +66,8 @@ class WatchPlan:
         Threshold of 1 - p: points arrive in place of losses, and a client's loss is the share of
         its points whose set of labels misses the true one.  None: losses arrive.
     likeness : int or None
-        Certified clients among whom newcomers are ranked: p-values of likeness arrive in place of
-        losses, nothing is certified, and the alarms are about newcomers unlike those clients.
+        Certified clients among whom new clients are ranked: p-values of likeness arrive in place of
+        losses, nothing is certified, and the alarms are about new clients unlike those clients.
         None: losses arrive.
     """
 

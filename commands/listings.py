@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 COUNTED = Path(__file__).with_name("counted.json")
 """What each method sends with the digits network, by name; a method without a line is counted."""
 COUNTED_NEWCOMERS = COUNTED.with_name("counted_newcomers.json")
-"""What each built-in method makes for a newcomer, by name; one without a line is counted."""
+"""What each built-in method makes for a new client, by name; one without a line is counted."""
 COUNTS = ("predictors", "bytes_up", "bytes_down", "kept_per_client")
 
 
@@ -135,16 +135,16 @@ def _said(facts: Mapping[str, Any], counts: Mapping[str, Any]) -> dict[str, Any]
 
 
 SUPPORT = 32
-"""Points of the newcomer that `newcomers` is about."""
+"""Points of the new client that `newcomers` is about."""
 
 
 def newcomers() -> list[dict[str, Any]]:
     """List what each built-in method makes for a client that never trained, and its cost.
 
-    The record of a method has ``labels`` (whether serving reads the newcomer's), ``points`` (the
+    The record of a method has ``labels`` (whether serving reads the new client's), ``points`` (the
     fewest that it must have), ``gets``, ``steps`` (gradient steps it takes), ``rounds``, ``down``
     and ``up`` (times that the server answers, numbers sent to it and by it), by default settings,
-    with the digits network, 40 seen clients and `SUPPORT` points of the newcomer.
+    with the digits network, 40 seen clients and `SUPPORT` points of the new client.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def newcomers() -> list[dict[str, Any]]:
 
 
 def counted_newcomer(name: str) -> dict[str, Any]:
-    """Make a built-in method, which loads torch, and say what it makes for a newcomer."""
+    """Make a built-in method, which loads torch, and say what it makes for a new client."""
     from latecomer.models.engine.schedule import Schedule, TrainConfig
     from latecomer.models.methods import make_method
     from latecomer.models.methods.registry import method_facts

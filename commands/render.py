@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _POPULATION = {
     "unseen-client": "clients never seen in training",
     "next-client": "the next client",
-    "seen-clients": "unseen data of the training clients",
+    "seen-clients": "unseen data of the seen clients",
     "one-client": "unseen data of one client",
 }
 _SAMPLING = {

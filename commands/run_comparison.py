@@ -32,10 +32,10 @@ def show_comparison(first: Path, second: Path, *, as_json: bool) -> None:
         show_table(settings.to_dict("records"), ("setting", "first", "second"))
     novel = differences[(differences["group"] == "novel") & (differences["shift"] == "none")]
     if novel.empty:
-        typer.echo("\nNo method, seed and group of novel clients is in both.")
+        typer.echo("\nNo method, seed and group of new clients is in both.")
         return
     typer.echo(
-        "\nError of novel clients; the difference, in points, is the second's minus the first's: "
+        "\nError of new clients; the difference, in points, is the second's minus the first's: "
         "plus is worse."
     )
     order = {label: i for i, label in enumerate(dict.fromkeys(novel["label"]))}

@@ -58,7 +58,7 @@ def watch(
     ] = None,
     threshold: Annotated[
         float | None,
-        real_option("--threshold", "Ring when newcomers score above this in expectation."),
+        real_option("--threshold", "Ring when new clients score above this in expectation."),
     ] = None,
     alpha: Annotated[
         float | None, real_option("--alpha", "Probability that the alarm ever rings falsely; .05.")

@@ -18,7 +18,7 @@ _OF_NEWCOMERS = ("finetune_steps", "novel_rounds", "novel_steps")
 
 @cache
 def serving(file: Path) -> dict[str, int]:
-    """Read the defaults of newcomers' steps in a method's file and the families it imports from."""
+    """Read the defaults of new clients' steps in a method's file and in its families."""
     found: dict[str, int] = {}
     for part in ast.walk(ast.parse(file.read_text("utf-8"))):
         match part:

@@ -55,11 +55,11 @@ MASKING = {
     "zero": "logits of classes absent from the client's support labels are multiplied by 0",
 }
 METRICS = {
-    "label_kl": "label KL to the nearest training client (nats)",
-    "label_tv": "label TV to the nearest training client",
-    "label_js": "label JS divergence to the nearest training client (nats)",
-    "label_hellinger": "label Hellinger distance to the nearest training client",
-    "a_distance": "proxy A-distance to the nearest training client",
+    "label_kl": "label KL to the nearest seen client (nats)",
+    "label_tv": "label TV to the nearest seen client",
+    "label_js": "label JS divergence to the nearest seen client (nats)",
+    "label_hellinger": "label Hellinger distance to the nearest seen client",
+    "a_distance": "proxy A-distance to the nearest seen client",
 }
 
 

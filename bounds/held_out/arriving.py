@@ -35,7 +35,7 @@ _ARRIVING = (
     "when to stop need not be",
     "one score in [0, loss_max] per client, clients i.i.d., in the order in which they arrive and "
     "none of them left out",
-    "not for a finite pool, where what a newcomer can be expected to score hangs on who came "
+    "not for a finite pool, where what a new client can be expected to score hangs on who came "
     "before (product_wor, betting_wor), nor once the clients' law changes (drift_evidence)",
 )
 

@@ -29,7 +29,7 @@ __all__ = ["clopper_pearson", "conformal", "dkw_band", "pool_fraction"]
     assumptions=(
         "the model, the rule and how many losses to take were fixed before the first was seen",
         "losses are 0 or 1 and i.i.d.",
-        "never for unseen clients by pooling the samples of several clients: at delta .05 that "
+        "never for new clients by pooling the samples of several clients: at delta .05 that "
         "failed in 15-39% of simulations",
     ),
     vacuous_when="every loss is an error",

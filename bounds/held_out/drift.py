@@ -1,9 +1,9 @@
 """Evidence that arriving clients are served worse than a threshold: alarms with a known risk.
 
 A bet b on a client's score L against the threshold c multiplies a stake by 1 + b (L - c)/c, which
-is never negative and has mean at most 1 as long as newcomers score at most c on average, whatever
-came before them.  Stakes grow when newcomers score more.  Values are rounded down, so that rounding
-cannot raise an alarm.
+is never negative and has mean at most 1 as long as new clients score at most c on average, whatever
+came before them.  Stakes grow when new clients score more.  Values are rounded down, so that
+rounding cannot raise an alarm.
 """
 
 import numpy as np
@@ -19,8 +19,8 @@ BETS = (1.0, 0.5, 0.25, 0.125, 0.0625)
 _EPS = float(np.finfo(np.float64).eps)
 _LARGEST = float(np.finfo(np.float64).max)
 _AT_MOST = (
-    "what is tested: every newcomer's expected score, given all clients before it, is at most the "
-    "threshold; clients need be neither independent nor alike",
+    "what is tested: every new client's expected score, given all clients before it, is at most "
+    "the threshold; clients need be neither independent nor alike",
     "threshold, bets and level of the alarm were fixed before the first score was seen",
     "scores are at least 0, in the order of arrival, and no client is left out",
 )
@@ -28,7 +28,7 @@ _AT_MOST = (
 
 @catalogued(
     family="hold-out",
-    claim="Evidence after every arriving client that newcomers score above a threshold.",
+    claim="Evidence after every arriving client that new clients score above a threshold.",
     source="this project: a mixture of bets against the threshold; Ville's inequality",
     assumptions=_AT_MOST,
     vacuous_when="for a change that comes late: what the bets lost before it must be won back "

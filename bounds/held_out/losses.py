@@ -1,7 +1,7 @@
 """Bounds from data that played no part in training: one sample, or the scores of held-out clients.
 
 Read ``empirical_risk`` over ``n_samples`` losses either as one client's samples (the certificate
-is about that client) or as one score per held-out client (then it is about unseen clients).
+is about that client) or as one score per held-out client (then it is about new clients).
 ``losses`` has the clients on its last axis; leading axes are separate problems.
 """
 
@@ -50,7 +50,7 @@ _FIXED = (
     "these losses was seen"
 )
 _WHOSE = (
-    "one client's samples make it about that client, one score per held-out client about unseen "
+    "one client's samples make it about that client, one score per held-out client about new "
     "clients, never the pooled samples of several clients"
 )
 _MEAN = (

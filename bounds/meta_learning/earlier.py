@@ -32,7 +32,7 @@ _ASSUMED = (
 
 @catalogued(
     family="meta-learning",
-    claim="Risk on an unseen client with a learned prior: the first bound of its kind.",
+    claim="Risk on a new client with a learned prior: the first bound of its kind.",
     source="Pentina and Lampert (ICML 2014), Theorem 1",
     population="unseen-client",
     predictor="gibbs",
@@ -50,7 +50,7 @@ def pentina_lampert(
     delta: ArrayLike,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk; linear in the KL terms.
+    r"""Bound new clients' Gibbs risk; linear in the KL terms.
 
     .. math:: \hat r + \frac{K_h + 1/8 + \ln(2/\delta)}{\sqrt n}
               + \frac{K_h + S}{n\sqrt{\bar m}} + \frac{1/8 + \ln(2/\delta)/n}{\sqrt{\bar m}}
@@ -95,7 +95,7 @@ def pentina_lampert(
 
 @catalogued(
     family="meta-learning",
-    claim="Risk on an unseen client with a learned prior, both rates fixed in advance.",
+    claim="Risk on a new client with a learned prior, both rates fixed in advance.",
     source="this project; in the shape of Rothfuss et al. (2021), Theorem 2",
     population="unseen-client",
     predictor="gibbs",
@@ -115,7 +115,7 @@ def pacoh_holder(
     sample_rate: ArrayLike,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk; Hoelder's inequality saves halving ``delta``.
+    r"""Bound new clients' Gibbs risk; Hoelder's inequality saves halving ``delta``.
 
     .. math:: \hat r + \Bigl(\tfrac1\lambda + \tfrac1{n\beta}\Bigr)(K_h + \ln\tfrac1\delta)
               + \frac{S}{n\beta} + \frac{\lambda M^2}{8n} + \frac{\beta M^2}{8\bar m}
@@ -162,7 +162,7 @@ def pacoh_holder(
 
 @catalogued(
     family="meta-learning",
-    claim="Risk on an unseen client with a learned prior, one square root per client.",
+    claim="Risk on a new client with a learned prior, one square root per client.",
     source="Amit and Meir (ICML 2018), Theorem 2",
     population="unseen-client",
     predictor="gibbs",
@@ -179,7 +179,7 @@ def amit_meir(
     delta: ArrayLike,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk, client by client.
+    r"""Bound new clients' Gibbs risk, client by client.
 
     .. math:: \hat r + \frac1n\sum_i\sqrt{\frac{K_h + K_i + \ln(2nm_i/\delta)}{2(m_i-1)}}
               + \sqrt{\frac{K_h + \ln(2n/\delta)}{2(n-1)}}
@@ -226,7 +226,7 @@ def amit_meir(
 
 @catalogued(
     family="meta-learning",
-    claim="Risk on an unseen client with a learned prior, one joint square root.",
+    claim="Risk on a new client with a learned prior, one joint square root.",
     source=(
         "form in the code of Zakerinia et al. (ICML 2024), after Rezazadeh (2022); proved here "
         "from Amit and Meir (2018) by Cauchy-Schwarz"
@@ -247,7 +247,7 @@ def rezazadeh_code(
     delta: ArrayLike,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk; never below :func:`amit_meir` at equal sizes.
+    r"""Bound new clients' Gibbs risk; never below :func:`amit_meir` at equal sizes.
 
     .. math:: \hat r + \sqrt{\Bigl(\tfrac1{2(n-1)} + \tfrac1{2(m-1)}\Bigr)
               \Bigl(2K_h + \bar K + \ln\tfrac{2nm}\delta + \ln\tfrac{2n}\delta\Bigr)}

@@ -99,7 +99,7 @@ def two_step_fixed(
     client_share: ArrayLike = 0.5,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk of systems whose law did not look at these clients.
+    r"""Bound new clients' Gibbs risk of systems whose law did not look at these clients.
 
     .. math:: kl^{-1}\Bigl(kl^{-1}\Bigl(\hat r \Bigm| \tfrac{1}{n m}\Bigl(
               S + \ln\tfrac{2\sqrt{nm}}{\delta_2}\Bigr)\Bigr)
@@ -145,7 +145,7 @@ def two_step_fixed(
 
 @catalogued(
     family="meta-learning",
-    claim="Risk on an unseen client by two nested kl inversions, after PeFLL's Theorem B.1.",
+    claim="Risk on a new client by two nested kl inversions, after PeFLL's Theorem B.1.",
     source="this project (route R2)",
     population="unseen-client",
     predictor="gibbs",
@@ -164,7 +164,7 @@ def two_step_kl(
     client_share: ArrayLike = 0.5,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk of a system trained on the certified clients.
+    r"""Bound new clients' Gibbs risk of a system trained on the certified clients.
 
     .. math:: kl^{-1}\Bigl(kl^{-1}\Bigl(\hat r \Bigm| \tfrac{S + \ln(2\sqrt{nm}/\delta_2)}{nm}\Bigr)
               \Bigm| \tfrac{K_h + \ln(2\sqrt n/\delta_1)}{n}\Bigr), \qquad

@@ -36,7 +36,7 @@ __all__ = ["guan_lu_catoni", "guan_lu_kl", "zakerinia24"]
 
 @catalogued(
     family="meta-learning",
-    claim="Risk on an unseen client when both priors over models and algorithms are learned.",
+    claim="Risk on a new client when both priors over models and algorithms are learned.",
     source="Zakerinia et al. (ICML 2024); same proof as PeFLL, Theorem B.1",
     population="unseen-client",
     predictor="gibbs",
@@ -62,7 +62,7 @@ def zakerinia24(
     loss_max: ArrayLike = 1.0,
     variant: str = "maurer",
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk with a learned prior over the clients' models.
+    r"""Bound new clients' Gibbs risk with a learned prior over the clients' models.
 
     As :func:`pefll_b1`, with ``kl_prior_hyper`` added to the sum of the clients' KL.
 
@@ -99,7 +99,7 @@ def zakerinia24(
 
 @catalogued(
     family="meta-learning",
-    claim="Risk on an unseen client with a learned shared prior, by two nested kl inversions.",
+    claim="Risk on a new client with a learned shared prior, by two nested kl inversions.",
     source="this project; in the shape of Guan and Lu (2022)",
     population="unseen-client",
     predictor="gibbs",
@@ -117,7 +117,7 @@ def guan_lu_kl(
     delta: ArrayLike,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk; the clients' prior is drawn from the hyper-posterior.
+    r"""Bound new clients' Gibbs risk; the clients' prior is drawn from the hyper-posterior.
 
     .. math:: kl^{-1}\Bigl(kl^{-1}\Bigl(\hat r \Bigm|
               \tfrac{K_h + S + \ln(4\sqrt{nm}/\delta)}{nm}\Bigr)
@@ -159,7 +159,7 @@ def _catoni_inverse(exponent: Array, temperature: Array) -> Array:
 
 @catalogued(
     family="meta-learning",
-    claim="Risk on an unseen client with a learned shared prior, by Catoni's function twice.",
+    claim="Risk on a new client with a learned shared prior, by Catoni's function twice.",
     source="this project; in the shape of Guan and Lu (2022)",
     population="unseen-client",
     predictor="gibbs",
@@ -182,7 +182,7 @@ def guan_lu_catoni(
     sample_temperature: ArrayLike,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk; the clients' prior is drawn from the hyper-posterior.
+    r"""Bound new clients' Gibbs risk; the clients' prior is drawn from the hyper-posterior.
 
     With :math:`\Phi_C^{-1}(x) = (1-e^{-x})/(1-e^{-C})`, the inner value
     :math:`u = \min\{1, \Phi_{C_s}^{-1}(C_s\hat r + (K_h + S + \ln(2/\delta))/nm)\}` gives

@@ -120,7 +120,7 @@ def equal_total(n: Array, n_samples: ArrayLike) -> tuple[Array, Array]:
 
 @catalogued(
     family="meta-learning",
-    claim="Risk of the system on a client it never saw, from its training clients' own samples.",
+    claim="Risk of the system on a new client, from the seen clients' own samples.",
     source="PeFLL (ICLR 2024), Theorem B.1; arXiv v1, Theorem 4.1",
     population="unseen-client",
     predictor="gibbs",
@@ -139,7 +139,7 @@ def pefll_b1(
     loss_max: ArrayLike = 1.0,
     variant: str = "maurer",
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk of a system that maps a data set to a model.
+    r"""Bound new clients' Gibbs risk of a system that maps a data set to a model.
 
     .. math:: \hat r + M\sqrt{\frac{K_h + \ln(k\sqrt n/\delta)}{2 n'}}
               + M\sqrt{\frac{S + \ln(8nm/\delta) + 1}{2nm}}
@@ -207,7 +207,7 @@ def pefll_32(
     loss_max: ArrayLike = 1.0,
     variant: str = "maurer",
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk of stochastic PeFLL.
+    r"""Bound new clients' Gibbs risk of stochastic PeFLL.
 
     :func:`pefll_b1` with :math:`K_h = \|\eta_h\|^2/2\alpha_h + \|\eta_v\|^2/2\alpha_v` and
     :math:`S = \sum_i \|\theta_i\|^2/2\alpha_\theta`.
@@ -217,9 +217,9 @@ def pefll_32(
     empirical_risk : array_like, in [0, loss_max]
         Gibbs risk: all three sets of weights are drawn.
     eta_h_squared, eta_v_squared : array_like, at least 0
-        Squared norms of the mean weights of hypernetwork and encoder.
+        Squared norms of the posterior's mean, of hypernetwork and encoder.
     theta_squared : array_like, shape [..., n], at least 0
-        Squared norm of the mean weights generated for each of n clients.
+        Squared norm of the posterior's mean generated for each of n clients.
     alpha_h, alpha_v, alpha_theta, delta : array_like, positive
         Variances of the Gaussians; failure probability, below 1.
     n_samples, sizes : array_like of int, at least 1

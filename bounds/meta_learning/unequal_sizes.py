@@ -52,7 +52,7 @@ def pefll_b1_unequal(
     loss_max: ArrayLike = 1.0,
     variant: str = "maurer",
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk when client ``i`` holds ``sizes[..., i]`` samples.
+    r"""Bound new clients' Gibbs risk when client ``i`` holds ``sizes[..., i]`` samples.
 
     As :func:`pefll_b1` with :math:`nm` replaced by :math:`N = n \bar m`, :math:`\bar m` the
     harmonic mean, and :math:`\ln(8nm/\delta)` by :math:`\ln(2\lceil 4N\rceil/\delta)`.
@@ -109,7 +109,7 @@ def two_step_kl_unequal(
     client_share: ArrayLike = 0.5,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk: :func:`two_step_kl` with :math:`n\min_i m_i` samples.
+    r"""Bound new clients' Gibbs risk: :func:`two_step_kl` with :math:`n\min_i m_i` samples.
 
     Parameters
     ----------

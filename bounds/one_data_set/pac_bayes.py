@@ -2,7 +2,7 @@
 
 The prior is fixed before the ``n_samples`` losses are seen, the posterior may depend on them in any
 way; ``kl`` is KL(posterior || prior) in nats and ``empirical_risk`` the posterior's mean loss.
-Read the losses as one client's samples, or as one score per client for a bound on unseen clients.
+Read the losses as one client's samples, or as one score per client for a bound on new clients.
 """
 
 import numpy as np

@@ -244,9 +244,9 @@ def odpfl(
     ----------
     empirical_risk : array_like, in [0, 1]
     multitask_deviation : array_like, at least 0
-        Deviation of the multi-task bound over the training clients.
+        Deviation of the multi-task bound over the seen clients.
     divergences, joint_errors : array_like, shape [..., n], in [0, 2] and at least 0
-        As for :func:`ben_david`, between the new client and each training client.
+        As for :func:`ben_david`, between the new client and each seen client.
     dimension, n_samples, coefficient
         As for :func:`ben_david`.
     delta_multitask, delta_samples, delta_environment : array_like, in (0, 1)

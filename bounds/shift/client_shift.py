@@ -1,4 +1,4 @@
-"""How far a client's label counts are from those of the training clients.
+"""How far a client's label counts are from those of the seen clients.
 
 Counts are smoothed, ``p = (c + smoothing) / (sum c + smoothing * K)``. Plug-in divergences of few
 samples are biased: without smoothing kl, tv and js upward, with it downward where clients are far
@@ -19,7 +19,7 @@ KINDS = ("kl", "tv", "js", "hellinger")
 
 
 class Nearest(NamedTuple):
-    """The nearest training client: its row in the table of counts and the divergence to it."""
+    """The nearest seen client: its row in the table of counts and the divergence to it."""
 
     client: NDArray[np.int64]
     divergence: Array
@@ -59,7 +59,7 @@ def _between(p: Array, q: Array, kind: str) -> Array:
 
 @catalogued(
     family="client shift",
-    claim="Divergence of a novel client's class frequencies from those of a training client.",
+    claim="Divergence of a new client's class frequencies from those of a seen client.",
     source="textbook definitions",
     assumptions=(
         "plug-in estimates of few samples are biased (kl, tv, js upward without smoothing; with it "
@@ -75,7 +75,7 @@ def divergence(
 ) -> Array:
     r"""Return the divergence between two clients' smoothed class frequencies.
 
-    ``kl`` is :math:`\sum p\ln(p/q)` in nats, p the novel client, infinite where a class is missing
+    ``kl`` is :math:`\sum p\ln(p/q)` in nats, p the new client, infinite where a class is missing
     in q without smoothing; ``tv`` half the L1 distance; ``js`` in nats, at most ln 2, whose square
     root is a metric; ``hellinger`` :math:`\sqrt{1-\sum\sqrt{pq}}`.
 
@@ -110,7 +110,7 @@ def divergence(
 
 @catalogued(
     family="client shift",
-    claim="The training client whose class frequencies are nearest to a novel client's.",
+    claim="The seen client whose class frequencies are nearest to a new client's.",
     source="textbook definitions",
     assumptions=("ties go to the lowest index",),
 )
@@ -121,7 +121,7 @@ def nearest(
     kind: str = "kl",
     smoothing: ArrayLike = 0.5,
 ) -> Nearest:
-    """Return index and divergence of the nearest training client; ties go to the lowest index.
+    """Return index and divergence of the nearest seen client; ties go to the lowest index.
 
     Parameters
     ----------

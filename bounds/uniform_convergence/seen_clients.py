@@ -208,7 +208,7 @@ def pfedhn_M(
     population="seen-clients",
     predictor="deterministic",
     sampling="iid",
-    assumptions=(FIXED, _LIPSCHITZ, "qualitative only: nothing is said of an unseen client"),
+    assumptions=(FIXED, _LIPSCHITZ, "qualitative only: nothing is said of a new client"),
     vacuous_when="always, for a real hypernetwork",
 )
 def pfedhn_eps(

@@ -1,4 +1,4 @@
-"""Uniform convergence to unseen clients: Baxter's Theorem 2 and its inversion for epsilon.
+"""Uniform convergence to new clients: Baxter's Theorem 2 and its inversion for epsilon.
 
 Capacities are natural logarithms of the supremum, over measures, of the L1 covering number: of the
 maps from a client's law to its best risk in a space, and of n-tuples of hypotheses from one space.
@@ -34,7 +34,7 @@ _BEST = "bounds the best hypothesis of a space for the new client, not a model t
 
 @catalogued(
     family=FAMILY,
-    claim="Clients that suffice for every hypothesis space's unseen-client risk to be within eps.",
+    claim="Clients that suffice for every hypothesis space's new clients' risk to be within eps.",
     source="Baxter (2000), Theorem 2, first condition",
     assumptions=(FIXED, _ENVIRONMENT, _BEST, "the capacity is taken at epsilon / 32"),
 )
@@ -70,7 +70,7 @@ def baxter_thm2_n(
 
 @catalogued(
     family=FAMILY,
-    claim="Samples per client that, given enough clients, bring unseen-client risk within eps.",
+    claim="Samples per client that, given enough clients, bring new clients' risk within eps.",
     source="Baxter (2000), Theorem 2, second condition",
     assumptions=(FIXED, _ENVIRONMENT, _BEST, "the capacity is taken at epsilon / 32"),
 )
@@ -109,7 +109,7 @@ def baxter_thm2_m(
 
 @catalogued(
     family=FAMILY,
-    claim="Unseen-client deviation reached with the given clients and samples, fixed capacities.",
+    claim="New clients' deviation reached with the given clients and samples, fixed capacities.",
     source="Baxter (2000), Theorem 2, inverted by this project",
     population="unseen-client",
     predictor="deterministic",
@@ -127,7 +127,7 @@ def baxter_eps_const(
     empirical_risk: ArrayLike = 0.0,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the best-in-space unseen-client risk by ``empirical_risk`` + epsilon.
+    r"""Bound the best-in-space new clients' risk by ``empirical_risk`` + epsilon.
 
     .. math:: \epsilon = \max\Bigl\{\sqrt{\max(256(\ln\tfrac8\delta + c_*), 64)/n},\
               \sqrt{\max(256(\ln\tfrac8\delta + c_n)/n, 64)/m}\Bigr\}

@@ -159,8 +159,8 @@ def aid_occam(
 
 
 @catalogued(
-    family="unseen clients",
-    claim="Risk on an unseen client of a quantised system, uniformly over all codes of its length.",
+    family="new clients",
+    claim="Risk on a new client of a quantised system, uniformly over all codes of its length.",
     source="this project (route R5); Chernoff's bound and a union over a prefix code",
     population="unseen-client",
     predictor="deterministic",
@@ -176,7 +176,7 @@ def occam_client(
     delta: ArrayLike,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client risk: :math:`kl^{-1}(\hat s \mid (b\ln 2 + \ln(1/\delta))/n)`.
+    r"""Bound new clients' risk: :math:`kl^{-1}(\hat s \mid (b\ln 2 + \ln(1/\delta))/n)`.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def occam_client(
 
 
 @catalogued(
-    family="unseen clients",
+    family="new clients",
     claim="As occam_client by the product of one minus the scores: better for low or even scores.",
     source="this project (route R5); Markov's inequality for the product, a union over a prefix "
     "code",
@@ -218,7 +218,7 @@ def occam_client(
 def occam_product(
     *, losses: ArrayLike, bits: ArrayLike, delta: ArrayLike, loss_max: ArrayLike = 1.0
 ) -> Certificate:
-    r"""Bound the unseen-client risk: :math:`1 - (\delta 2^{-b} \prod_i (1 - L_i))^{1/k}`.
+    r"""Bound new clients' risk: :math:`1 - (\delta 2^{-b} \prod_i (1 - L_i))^{1/k}`.
 
     Losses are divided by ``loss_max`` first, and the value is multiplied by it.
 

@@ -36,7 +36,7 @@ def _nats(name: str, squared_distance: ArrayLike, alpha: ArrayLike) -> Array:
 
 
 @catalogued(
-    family="unseen clients",
+    family="new clients",
     claim="Risk of one client's fine-tuned model, its prior learned from part of its data.",
     source="this project (route R3); Maurer (2004) with a data-dependent prior",
     population="one-client",
@@ -97,8 +97,8 @@ def personal_prior_kl(
 
 
 @catalogued(
-    family="unseen clients",
-    claim="Risk on an unseen client of a fine-tuning system, from clients kept apart.",
+    family="new clients",
+    claim="Risk on a new client of a fine-tuning system, from clients kept apart.",
     source="this project (route R3)",
     population="unseen-client",
     predictor="gibbs",
@@ -127,7 +127,7 @@ def personal_prior_pooled(
     n_priors: ArrayLike = 1,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client Gibbs risk: a kl step over all samples, then Chernoff over clients.
+    r"""Bound new clients' Gibbs risk: a kl step over all samples, then Chernoff over clients.
 
     .. math:: kl^{-1}\Bigl(kl^{-1}\Bigl(\hat r_B \Bigm| \tfrac{1}{k m_B}\Bigl(
               \tfrac{\sum_i\|\theta_i-\theta_i^A\|^2}{2\alpha}

@@ -1,7 +1,7 @@
-"""Certificates for unseen clients that need no bound within a client.
+"""Certificates for new clients that need no bound within a client.
 
 A *client score* is the loss on points of a client that its model was not generated from, averaged
-over folds (cross-fitting). It depends on one client only and its mean is the unseen-client risk,
+over folds (cross-fitting). It depends on one client only and its mean is new clients' risk,
 so scores are a plain sample of size ``n_clients``: the noise of a client's own sampling is already
 part of their spread. ``kl_hyper`` is KL(posterior || prior) over whole systems, with the prior
 fixed before the scores are seen, for instance on clients kept apart.
@@ -36,8 +36,8 @@ POOL = (
 
 
 @catalogued(
-    family="unseen clients",
-    claim="Risk on an unseen client of a randomised system, from cross-fitted client scores.",
+    family="new clients",
+    claim="Risk on a new client of a randomised system, from cross-fitted client scores.",
     source="this project (route R1); Maurer (2004) over clients",
     population="unseen-client",
     predictor="gibbs",
@@ -61,7 +61,7 @@ def single_level_kl(
     n_priors: ArrayLike = 1,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client risk: :math:`kl^{-1}(\hat s \mid (K + \ln(2J\sqrt n/\delta))/n)`.
+    r"""Bound new clients' risk: :math:`kl^{-1}(\hat s \mid (K + \ln(2J\sqrt n/\delta))/n)`.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def single_level_kl(
 
 
 @catalogued(
-    family="unseen clients",
-    claim="Risk on an unseen client of a randomised system by the product rule, for low scores.",
+    family="new clients",
+    claim="Risk on a new client of a randomised system by the product rule, for low scores.",
     source="this project",
     population="unseen-client",
     predictor="gibbs",
@@ -117,7 +117,7 @@ def single_level_product(
     n_priors: ArrayLike = 1,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client risk: :math:`1 - \exp(-\ell - (K + \ln(J/\delta))/n)`.
+    r"""Bound new clients' risk: :math:`1 - \exp(-\ell - (K + \ln(J/\delta))/n)`.
 
     :math:`\ell` is the mean over clients and posterior of :math:`-\ln(1 - s_i)`, where s is a score
     divided by ``loss_max``. The certificate's ``empirical_risk`` is :math:`1 - e^{-\ell}`, at least
@@ -151,7 +151,7 @@ def single_level_product(
 
 
 @catalogued(
-    family="unseen clients",
+    family="new clients",
     claim="Mean risk of the successive systems when each client is scored, then trained on.",
     source="this project (route R4)",
     population="unseen-client",

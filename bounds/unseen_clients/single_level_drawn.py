@@ -1,4 +1,4 @@
-"""Certificates for unseen clients of systems whose posterior mean is estimated by drawing.
+"""Certificates for new clients of systems whose posterior mean is estimated by drawing.
 
 As in ``single_level``, with the price of a Monte-Carlo mean: systems are drawn after the posterior
 is fixed, and the draws have their own failure probability. A system drawn afresh for each client
@@ -65,7 +65,7 @@ def _level(monte_carlo_neg_log1m: ArrayLike, shrink: Array) -> tuple[Array, Arra
 
 
 @catalogued(
-    family="unseen clients",
+    family="new clients",
     claim="As single_level_kl, the posterior mean replaced by a Monte-Carlo mean and its price.",
     source="this project (route R1)",
     population="unseen-client",
@@ -85,7 +85,7 @@ def single_level_kl_mc(
     n_priors: ArrayLike = 1,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client risk by two nested inverses.
+    r"""Bound new clients' risk by two nested inverses.
 
     The inner one is :math:`kl^{-1}(\hat s_{MC} \mid \ln(1/\delta')/N)` for :math:`N` independent
     scores, the outer one :func:`single_level_kl`; holds with probability
@@ -138,7 +138,7 @@ def _kl_mc(
 
 
 @catalogued(
-    family="unseen clients",
+    family="new clients",
     claim="As single_level_product, the posterior mean replaced by a Monte-Carlo mean, priced.",
     source="this project (route R1)",
     population="unseen-client",
@@ -159,7 +159,7 @@ def single_level_product_mc(
     n_priors: ArrayLike = 1,
     loss_max: ArrayLike = 1.0,
 ) -> Certificate:
-    r"""Bound the unseen-client risk by the product rule with drawn systems.
+    r"""Bound new clients' risk by the product rule with drawn systems.
 
     Scores are multiplied by :math:`1-\gamma`, so that :math:`-\ln(1-(1-\gamma)s)` lies in
     :math:`[0, -\ln\gamma]` and a kl inverse bounds its mean over draws, with probability

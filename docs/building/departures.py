@@ -114,11 +114,11 @@ def _best_and_last(method: str, run: str) -> str:
 
 
 def _by_rate(method: str, run: str) -> str:
-    """Say what is right of seen clients that were refitted as newcomers, by rate."""
+    """Say what is right of seen clients that were refitted as new clients, by rate."""
     rows = _rows(run)
     (cell,) = {*rows.loc[rows["label"] == method, "cell"]}
     tried = pd.read_csv(cells_of(REFERENCE / run) / cell / "artifacts" / "newcomer_rates.csv")
     said = [
         f"{100 - 100 * one['error']:.1f}% at {one['rate']:g}" for one in tried.to_dict("records")
     ]
-    return f"of seen clients refitted as newcomers {', '.join(said)} (`{run}`)"
+    return f"of seen clients refitted as new clients {', '.join(said)} (`{run}`)"

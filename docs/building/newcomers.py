@@ -6,7 +6,7 @@ __all__ = ["newcomer_table"]
 
 
 def newcomer_table(which: str) -> str:
-    """Return what a newcomer gets of methods, ``all`` or one, as a table.
+    """Return what a new client gets of methods, ``all`` or one, as a table.
 
     Examples
     --------

@@ -29,7 +29,7 @@ _STANDS_STILL = (
     "comes within 2 points of PeFLL's figure (`handicapped-fedavg`)"
 )
 _CONTRADICTED = "better here; PeFLL's paper, with 100 clients of two classes too, has 82.2%"
-_DIRICHLET = "one seed, ten newcomers; the cause is not known, and no experiment was made yet"
+_DIRICHLET = "one seed, ten new clients; the cause is not known, and no experiment was made yet"
 _OWN_SETTINGS = (
     "better here, with 50 steps of 32 and the methods' defaults; the settings that the supplement "
     "names (variant supplement) were not trained"
@@ -40,7 +40,7 @@ _UNLABELLED = dict.fromkeys(
 )
 CAUSES = {
     "odpfl-table1-500-rounds": {
-        "pfl_nearest": "ours finds each newcomer a seen client that has all of its classes"
+        "pfl_nearest": "ours finds each new client a seen client that has all of its classes"
     },
     "pefll-table1-5000-rounds": {"fedavg": _STANDS_STILL},
     "pfedhn-table1-fedavg": {"fedavg": _STANDS_STILL},

@@ -1,4 +1,4 @@
-"""Tables of what was tried for newcomers without labels, from the rows of its program."""
+"""Tables of what was tried for new clients without labels, from the rows of its program."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -113,9 +113,9 @@ def verdict(rows: pd.DataFrame) -> list[str]:
     ]
     return [
         f"- **Chosen by the clients held back**: {CALLED[best]}. Beside the method as it is, of "
-        f"newcomers' samples right: {'; '.join(gains)}.",
+        f"new clients' samples right: {'; '.join(gains)}.",
         f"- **Seeds**: trainings of the method as it is on the same clients lie {spread(rows):.3f} "
-        "(one standard deviation) apart in what newcomers have right. Three together, beside the "
+        "(one standard deviation) apart in what new clients have right. Three together, beside the "
         f"mean of the three: {_interval(single)}, {_apart(single)}.",
         "- **Holding 12 of 36 seen clients back to choose the round**, beside training on all to "
         f"the last round: {_interval(rounds)}, {_apart(rounds)}.",
@@ -125,7 +125,7 @@ def verdict(rows: pd.DataFrame) -> list[str]:
 
 
 def _of_trainings(rows: pd.DataFrame) -> Any:
-    """Return what newcomers have right as they are, with the method as it is, by split."""
+    """Return what new clients have right as they are, with the method as it is, by split."""
     at = (rows["stage"] == "report") & (rows["option"] == "as it is")
     return rows[at & (rows["condition"] == "sharp")].groupby(OWN)["accuracy"]
 
@@ -137,7 +137,7 @@ def _apart(found: tuple[float, float, float]) -> str:
 def spread(rows: pd.DataFrame) -> float:
     """Return the deviation between trainings of the method as it is on the same clients.
 
-    The root of the mean variance, over all splits of the report, of what newcomers have right.
+    The root of the mean variance, over all splits of the report, of what new clients have right.
     """
     return float(np.sqrt(_of_trainings(rows).var(ddof=1).mean()))
 

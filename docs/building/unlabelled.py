@@ -1,4 +1,4 @@
-"""How newcomers without labels are served, method by method, from the rows of a kept run."""
+"""How new clients without labels are served, method by method, from the rows of a kept run."""
 
 from collections.abc import Iterator
 
@@ -41,7 +41,7 @@ def unlabelled_table(run: str) -> str:
     told = [sentence for one in answers(material) for sentence in (one.sentence, *one.more)]
     shifted = shift_frame(material.rows)
     shifted = shifted[~shifted["shift"].str.endswith(CONTROL)]
-    sizes = f"{novel['client'].nunique()} newcomers of each of {novel['seed'].nunique()} seeds"
+    sizes = f"{novel['client'].nunique()} new clients of each of {novel['seed'].nunique()} seeds"
     frame = accuracy_frame(material.rows)
     return "\n".join(
         [
@@ -58,7 +58,7 @@ def unlabelled_table(run: str) -> str:
 
 def _table(frame: pd.DataFrame, novel: pd.DataFrame, shifted: pd.DataFrame) -> Iterator[str]:
     severest = list(_severest(shifted))
-    heads = ["method", "error of newcomers", "beside PFL-nearest", "told apart"]
+    heads = ["method", "error of new clients", "beside PFL-nearest", "told apart"]
     heads += [f"under {shift_name(*one)}" for one in severest]
     yield f"| {' | '.join(heads)} |"
     yield f"|---|{'--:|' * (len(heads) - 1)}"
@@ -75,7 +75,7 @@ def _table(frame: pd.DataFrame, novel: pd.DataFrame, shifted: pd.DataFrame) -> I
 
 
 def _alarm(rows: pd.DataFrame) -> str:
-    """Say for how many newcomers inputs alone tell that they are unlike those certified."""
+    """Say for how many new clients inputs alone tell that they are unlike those certified."""
     told = rows[(rows["metric"] == "likeness_p") & ~rows["shift"].str.endswith(CONTROL)]
     told = told[told["label"] == told["label"].iloc[0]]
     rung = [
@@ -83,7 +83,7 @@ def _alarm(rows: pd.DataFrame) -> str:
         + shift_name(*one)
         for one, own in told.groupby(["shift", "severity"], dropna=False)
     ]
-    return f"Newcomers whose p-value of likeness is at most {LEVEL:g}: {', '.join(rung)}."
+    return f"New clients whose p-value of likeness is at most {LEVEL:g}: {', '.join(rung)}."
 
 
 def _severest(shifted: pd.DataFrame) -> Iterator[tuple[str, float]]:

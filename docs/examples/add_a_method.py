@@ -30,7 +30,7 @@ class Median(AveragedWeights):
         return State(nest("target", {**old, **new}), state.clients)
 
     def personalize(self, task, state, support, *, predictor="deterministic", generator):
-        """Give a newcomer the global weights as they are."""
+        """Give a new client the global weights as they are."""
         self.refuse_predictor(predictor)
         return predict_with(task, part(state.server, "target"))
 
@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
     rows = load_run(done.path).rows
     frame = accuracy_frame(rows)
     for row in frame[frame["group"] == "novel"].itertuples():
-        print(f"{row.label}: error {row.mean:.2f} over {row.n_clients} novel clients")
+        print(f"{row.label}: error {row.mean:.2f} over {row.n_clients} new clients")
 
 
 if __name__ == "__main__":

@@ -30,14 +30,14 @@ shifts:
 
 
 def main(folder: Path) -> None:
-    """Measure the same novel clients under each severity."""
+    """Measure the same new clients under each severity."""
     study = folder / "occluded.yaml"
     study.write_text(STUDY.replace("PATH", str(Path(__file__).resolve())), "utf-8")
     done = run(load_study(study), out=folder / "run", workers=1)
     rows = load_run(done.path).rows
     for row in shift_frame(rows).itertuples():
         name = "as they are" if row.shift == "none" else f"{row.shift} {row.severity:g}"
-        print(f"{name}: error {row.mean:.2f} over {row.n_clients} novel clients")
+        print(f"{name}: error {row.mean:.2f} over {row.n_clients} new clients")
 
 
 if __name__ == "__main__":

@@ -20,12 +20,12 @@ def split_facts(
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return rows and artifacts of a split.
 
-    Rows: each novel client's distance to the training clients, unshifted and under every shift;
+    Rows: each new client's distance to the seen clients, unshifted and under every shift;
     the number of its samples that another data set could not replace (``samples_missing``); the
     distance of another population of clients from the split's (``population_distance``).
     Artifacts: ``label_counts``; ``names``, the names of natural clients and classes by number;
     ``split``, the frozen split, which ``split: {kind: frozen, path: ...}`` reads;
-    ``label_distances``, every measure for every pair of a novel and a training client, unless there
+    ``label_distances``, every measure for every pair of a new and a seen client, unless there
     are more than a million pairs. ``classifier`` is the domain classifier of the A-distance.
     """
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""Distances of evaluated clients from training clients, by labels and by a domain classifier."""
+"""Distances of evaluated clients from seen clients, by labels and by a domain classifier."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,14 +31,14 @@ _SMOOTHING: Mapping[str, float] = {"kl": 0.5, "js": 0.0, "hellinger": 0.0, "tv":
 
 @dataclass(frozen=True, eq=False)
 class LabelDivergence:
-    """Divergence of each client's labels from those of the nearest training client.
+    """Divergence of each client's labels from those of the nearest seen client.
 
     Attributes
     ----------
     kl, tv : ndarray, shape [n]
         KL in nats (counts smoothed by 1/2), and total variation (not smoothed).
     kl_nearest, tv_nearest : ndarray of int64, shape [n]
-        Index of the nearest training client; ties go to the lowest.
+        Index of the nearest seen client; ties go to the lowest.
     """
 
     kl: NDArray[np.float64]
@@ -48,7 +48,7 @@ class LabelDivergence:
 
 
 def label_divergence(counts: ArrayLike, train_counts: ArrayLike) -> LabelDivergence:
-    """Return plug-in KL and TV to the nearest training client, biased for few samples.
+    """Return plug-in KL and TV to the nearest seen client, biased for few samples.
 
     KL is of counts smoothed by 1/2, which brings clients far apart nearer; TV is of plain counts.
 
@@ -107,12 +107,12 @@ def label_distances(counts: ArrayLike, others: ArrayLike) -> dict[str, NDArray[n
 def split_diagnostics(
     train: "Clients", group: "Clients", *, classifier: str = "linear"
 ) -> list[dict[str, Any]]:
-    """Return rows with the distance of each client of a group from the training clients.
+    """Return rows with the distance of each client of a group from the seen clients.
 
-    ``label_kl``, ``label_tv``, ``label_js`` and ``label_hellinger`` are distances to the training
-    client nearest in that measure; ``a_distance`` is the proxy A-distance to the training client
+    ``label_kl``, ``label_tv``, ``label_js`` and ``label_hellinger`` are distances to the seen
+    client nearest in that measure; ``a_distance`` is the proxy A-distance to the seen client
     nearest in TV. (The smallest of many noisy A-distances would be biased towards 0.)
-    Support and query samples count alike. Each row's message names the training client and, for
+    Support and query samples count alike. Each row's message names the seen client and, for
     the A-distance, the held-out error with its standard error.
 
     Parameters

@@ -80,13 +80,13 @@ class Federation:
     validation : Group
         The seen clients with their validation data as query; empty unless every client has some.
     shifted : tuple of Group
-        Novel clients under every shift and severity of the study.
+        New clients under every shift and severity of the study.
     lacks : tuple of Lack
-        Novel clients that another data set could not fill completely, and why.
+        New clients that another data set could not fill completely, and why.
     data_hash : str
         Hash of the data set and of the other data sets and functions that shifts use.
     shifted_certification : tuple of Group
-        Certification clients under the shifts for which certificates are requested.
+        Held-out clients under the shifts for which certificates are requested.
     populations : tuple of Population
         The populations that ``shifted`` is made from.
     """
@@ -267,7 +267,7 @@ def build_federation(settings: FederationSettings) -> Federation:
 def _shifted(
     dataset: Dataset, split: Split, settings: FederationSettings
 ) -> tuple[tuple[Population, ...], tuple[Population, ...]]:
-    """Return novel clients under every shift, certification clients under certified shifts."""
+    """Return new clients under every shift, held-out clients under certified shifts."""
     # Sorted by name, so that the order of the study's shifts does not matter.
     shifts = dict(sorted(settings.shifts.model_dump(mode="json").items()))
     seed, asked = settings.split.seed, settings.split

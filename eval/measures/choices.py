@@ -25,7 +25,7 @@ def choice_rows(
     method, task, state
         The trained method.
     groups : iterable of Group
-        Unshifted; the group ``seen`` is asked as seen clients, others as newcomers.
+        Unshifted; the group ``seen`` is asked as seen clients, others as new clients.
     classes : str
         Masking of absent classes, as the other rows have it.
     """

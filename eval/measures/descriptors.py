@@ -50,9 +50,9 @@ def rank_correlations(
     novel_proportions: Floats,
     seen_proportions: Floats,
 ) -> Floats:
-    r"""Return how well descriptors rank seen clients by similarity, for every novel client.
+    r"""Return how well descriptors rank seen clients by similarity, for every new client.
 
-    For novel client i, Spearman's rank correlation over seen clients j of ``|v_i - v_j|`` and
+    For new client i, Spearman's rank correlation over seen clients j of ``|v_i - v_j|`` and
     ``|pi_i - pi_j|`` (PeFLL, section 4.1 and Figures 3, 5-7).
 
     Parameters
@@ -90,7 +90,7 @@ def rank_correlations(
 def correlations_of(
     method: Method, task: Task, state: State, federation: Federation
 ) -> Floats | None:
-    """Return :func:`rank_correlations` of a model; None without novel clients or descriptors."""
+    """Return :func:`rank_correlations` of a model; None without new clients or descriptors."""
     seen, novel = federation.seen, federation.novel
     if not len(novel.clients):
         return None
@@ -108,13 +108,13 @@ def correlations_of(
 def descriptor_findings(
     method: Method, task: Task, state: State, federation: Federation
 ) -> tuple[list[dict[str, Any]], Mapping[str, Artifact]]:
-    """Return rows ``spearman`` of novel clients and the artifact ``descriptors``.
+    """Return rows ``spearman`` of new clients and the artifact ``descriptors``.
 
-    The artifact has, for seen and novel clients, ``descriptor`` ``[n, dim]``,
+    The artifact has, for seen and new clients, ``descriptor`` ``[n, dim]``,
     ``class_proportions`` ``[n, n_classes]`` and ``novel`` ``[n]``, and where classes of the data
-    set have superclasses, ``superclass`` ``[n_classes]`` (-1 for a class without samples); novel
+    set have superclasses, ``superclass`` ``[n_classes]`` (-1 for a class without samples); new
     clients are left out where the method must train to describe them, and there is nothing for
-    methods without descriptors. Certification clients are not looked at.
+    methods without descriptors. Held-out clients are not looked at.
     """
     described = [
         (group, own)

@@ -1,4 +1,4 @@
-"""Is a newcomer like the clients that a certificate was made on? Told by inputs alone."""
+"""Is a new client like the clients that a certificate was made on? Told by inputs alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ def rank_p(distance: ArrayLike, held_out: ArrayLike) -> Floats:
     """Return the conformal p-value of distances among those of ``k`` held-out clients.
 
     ``(1 + number of held-out distances at least as large) / (k + 1)`` (Vovk, Gammerman, Shafer,
-    2005, chapter 2). If a newcomer and the held-out clients are exchangeable and the distance was
+    2005, chapter 2). If a new client and the held-out clients are exchangeable and the distance was
     fixed without them, the p-value is at most ``a`` with probability at most ``a``, for every
-    ``a``; without ties it is uniform on ``1 / (k + 1), ..., 1``. Several newcomers' p-values
+    ``a``; without ties it is uniform on ``1 / (k + 1), ..., 1``. Several new clients' p-values
     depend on each other, for they share the held-out clients.
 
     Parameters
@@ -136,11 +136,11 @@ def seen_clients(clients: Clients) -> SeenClients:
 
 
 def likeness(model: TrainedModel) -> tuple[list[dict[str, Any]], Mapping[str, Artifact]]:
-    """Return a row ``likeness_p`` for every novel client, under every shift.
+    """Return a row ``likeness_p`` for every new client, under every shift.
 
-    It is the rank of the client's distance from the seen clients among those of the certification
+    It is the rank of the client's distance from the seen clients among those of the held-out
     clients, see :func:`rank_p`; descriptors are of support inputs, standardised by the seen
-    clients, and read no label and no model. There are no rows without certification clients, or
+    clients, and read no label and no model. There are no rows without held-out clients, or
     with fewer than two seen ones.
     """
     federation = model.federation

@@ -30,7 +30,7 @@ def next_client_rows(held_out: Mapping[str, Sequence[ClientScore]]) -> list[dict
     Parameters
     ----------
     held_out : mapping of str to sequence of ClientScore
-        Scores of the certification clients by predictor.
+        Scores of the held-out clients by predictor.
 
     Examples
     --------

@@ -59,7 +59,7 @@ def mix_and_match(model: TrainedModel) -> Findings:
 
 
 def serving_cost(model: TrainedModel) -> Findings:
-    """Return the artifact ``serving_cost``, a record per novel client.
+    """Return the artifact ``serving_cost``, a record per new client.
 
     ``personalize_seconds`` until the client has its model, on this machine, server's work
     included; ``predict_seconds`` for its query data; ``rounds`` of messages between client and
@@ -114,7 +114,7 @@ def next_client(model: TrainedModel) -> Findings:
 
 
 def _messages(model: TrainedModel, n_support: int) -> tuple[int, int | str, int | str]:
-    """Return rounds, bytes to a newcomer and bytes from it, by its method's protocol."""
+    """Return rounds, bytes to a new client and bytes from it, by its method's protocol."""
     sent = model.method.serving_messages(model.task, model.state, n_support)
     if sent is None:
         return 1, "", ""

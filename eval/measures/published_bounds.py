@@ -129,7 +129,7 @@ def two_step_kl_values(model: TrainedModel) -> Iterator[PublishedBound]:
         ("n_samples", float(min(sizes)), "smallest support size"),
     )
     # The clients that trained the system are no independent draws under any kind of split; route
-    # r2 has the same inequality on certification clients, where it can be a proof.
+    # r2 has the same inequality on held-out clients, where it can be a proof.
     reason = (
         "generated weights are not projected onto a ball in the deployed model, so that the mean "
         "of their divergences over the hyper-posterior is an estimate; one draw per client stands "

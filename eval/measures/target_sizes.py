@@ -17,8 +17,8 @@ def client_targets(
     """Return the artifact ``target_sizes``; nothing for a method without sizes.
 
     Its records ``group client target weights`` are joined with rows by cell, group and client, so
-    that accuracy can be split by size. Shifted novel clients have the targets of the unshifted
-    ones. A newcomer served by several seen clients' models has blank entries.
+    that accuracy can be split by size. Shifted new clients have the targets of the unshifted
+    ones. A new client served by several seen clients' models has blank entries.
     """
     if not method.sizes:
         return {}

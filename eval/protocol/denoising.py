@@ -106,7 +106,7 @@ def train_linear(
 
 
 def fixed_subspace_error(variances: Floats, subspace: Floats, noise: float) -> float:
-    r"""Return the expected error of fresh clients whose solutions are projected on a subspace.
+    r"""Return the expected error of new clients whose solutions are projected on a subspace.
 
     .. math:: \operatorname{tr}((I-P)\Sigma) + \sigma^2k
 

@@ -54,7 +54,7 @@ def _correlation(setup: Setup, state: State) -> dict[str, Any]:
     return {"spearman": float(defined.mean()) if len(defined) else ""}
 
 
-# Serving newcomers by training at every measurement would cost more than the training itself.
+# Serving new clients by training at every measurement would cost more than the training itself.
 _WITHOUT_TRAINING = (
     *("forward", "global", "unlabelled", "intercept", "chosen", "mixture", "gaussian"),
 )
@@ -111,7 +111,7 @@ def _trained(
 def _with_rate(
     setup: Setup, state: State, cell: TrainingCell
 ) -> tuple[Setup, list[Row], dict[str, Artifact]]:
-    """Choose the newcomers' rate where the study asks; return the set-up with it and the trials."""
+    """Choose new clients' rate where the study asks; return the set-up with it and the trials."""
     rates = cell.train.tune_newcomers
     if not rates:
         return setup, [], {}
@@ -138,7 +138,7 @@ class _Scored:
 
     @property
     def held_out(self) -> dict[str, list[ClientScore]]:
-        """Scores of the unshifted certification clients by predictor."""
+        """Scores of the unshifted held-out clients by predictor."""
         return {
             predictor: [one for group, own in held.items() if group.shift == "none" for one in own]
             for predictor, held in self.certification.items()
@@ -180,7 +180,7 @@ def _on_validation(setup: Setup, state: State, common: Row) -> list[Row]:
 
 
 def _by_group(setup: Setup, state: State, cell: TrainingCell, predictor: str) -> Scores:
-    """Score all groups with a predictor, certification clients as the certificates require."""
+    """Score all groups with a predictor, held-out clients as the certificates require."""
     score = partial(setup.score, state, predictor=predictor)
     federation = setup.federation
     return {

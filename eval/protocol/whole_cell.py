@@ -1,8 +1,8 @@
 """The cell that measures what holding clients out costs: the method trained on them as well.
 
 A certificate of held-out clients is about a system trained without them.  This one trains the same
-method, seed and rounds on seen and certification clients together, inputs scaled by all of their
-support, and measures the novel clients.  Nothing of it is certified.
+method, seed and rounds on seen and held-out clients together, inputs scaled by all of their
+support, and measures the new clients.  Nothing of it is certified.
 """
 
 from latecomer.eval.federation.groups import Group

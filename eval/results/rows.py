@@ -67,7 +67,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "personalization": "how the method serves a client, such as global, finetune, embedding",
         "seed": "training seed",
         "round": "rounds after which the model is measured",
-        "group": "whose number it is: seen, certification or novel clients, or those of a route",
+        "group": "whose number it is: seen, held-out or new clients, or those of a route",
         "client": "number of the client; empty for a number about several",
         "shift": "what was done to the inputs, none for nothing",
         "severity": "how much of it, in the shift's unit",
@@ -196,7 +196,7 @@ def read_rows(path: str | Path) -> pd.DataFrame:
         The columns of `COLUMNS`: ``value lower upper severity delta`` are floats (NaN when empty),
         ``seed split_seed round n_*`` nullable integers, ``rigorous`` True, False or ``""``, all
         others text (``client`` too).  The metric ``gap`` is novel minus seen *accuracy*, negative
-        if newcomers are served worse: minus the gap of errors that reports and trackers give.
+        if new clients are served worse: minus the gap of errors that reports and trackers give.
 
     Raises
     ------
@@ -315,7 +315,7 @@ class RunRecord:
     cells : tuple of CellRecord
         In the order of the study (``cells.json``).
     scorings : tuple of dict
-        The lines of ``certification.jsonl``: models scored on the certification clients so far.
+        The lines of ``certification.jsonl``: models scored on the held-out clients so far.
     """
 
     path: Path

@@ -27,7 +27,7 @@ def arrivals(federation: Federation, plan: Plan) -> tuple[Clients, Clients]:
 
 
 def joined(federation: Federation) -> tuple[Clients, Clients]:
-    """Return seen and certification clients as one population, and the novel ones, scaled alike."""
+    """Return seen and held-out clients as one population, and the novel ones, scaled alike."""
     split = federation.split
     scale = standardisation(federation.dataset, [*split.seen, *split.certification])
     everyone = _joined(federation.seen.clients, federation.certification.clients)

@@ -36,10 +36,10 @@ VOUCHED = (
 
 
 def shared_samples(split: Split, plan: Plan) -> float:
-    """Return the share of the novel clients' query samples that arriving clients hold too.
+    """Return the share of the new clients' query samples that arriving clients hold too.
 
     Independent clients draw from the same pools, so that a system trained on arriving clients has
-    met some samples that novel clients are measured on: their errors are not errors on new data.
+    met some samples that new clients are measured on: their errors are not errors on new data.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def shared_samples(split: Split, plan: Plan) -> float:
     Returns
     -------
     float
-        In [0, 1]; 0 without novel clients.
+        In [0, 1]; 0 without new clients.
     """
     order = [*split.seen, *split.certification][plan.first : plan.first + plan.clients]
     held = [client.rows("all") for client in order]

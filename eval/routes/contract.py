@@ -28,7 +28,7 @@ class Request(Generic[E]):
     cell : TrainingCell
         The cell that makes the request.
     scores : mapping
-        Scores of the certification clients by predictor and group: unshifted, and under every
+        Scores of the held-out clients by predictor and group: unshifted, and under every
         shift that some entry asks for.
     """
 

@@ -1,4 +1,4 @@
-"""Route R0 of a study: rows, facts and curves from the scores of the certification clients."""
+"""Route R0 of a study: rows, facts and curves from the scores of the held-out clients."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ C = TypeVar("C", bound=Condition)
 def score_certification(
     cell: TrainingCell, score: Callable[[Group], Sequence[ClientScore]], group: Group
 ) -> list[ClientScore]:
-    """Score certification clients the way the study's certificates ask: whole, or cross-fitted."""
+    """Score held-out clients the way the study's certificates ask: whole, or cross-fitted."""
     folds = {entry.folds for entry in cell.certificates if isinstance(entry, HeldOut)} or {1}
     return cross_fitted(score, group, folds=folds.pop(), seed=cell.split.seed)
 
@@ -136,7 +136,7 @@ _STATEMENTS: Mapping[str, _Stating] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Drawn:
-    """How the certification clients were drawn.
+    """How the held-out clients were drawn.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ def issue_certificates(
     ----------
     entry : HeldOut
     scores : mapping
-        Scores of the certification clients by predictor and group.
+        Scores of the held-out clients by predictor and group.
     drawn : Drawn
     classes : str
         Which classes compete, as written in the rows.

@@ -70,7 +70,7 @@ class System:
         return self.setup.seed
 
     def scores(self, weights: Params, group: Group, *, folds: int) -> list[ClientScore]:
-        """Score a group's clients as newcomers of the system with these weights."""
+        """Score a group's clients as new clients of the system with these weights."""
         state = State({**self.state.server, **weights}, self.state.clients)
         score = partial(self.setup.score, state, predictor="deterministic")
         return cross_fitted(score, group, folds=folds, seed=self.fold_seed)
@@ -121,7 +121,7 @@ def trained_system(
     on_round: OnRound | None,
     kept: Checkpoints,
 ) -> tuple[System, Plan, Group, Group]:
-    """Train on the first clients alone; return the system, the plan, tuning and novel clients.
+    """Train on the first clients alone; return the system, the plan, tuning and new clients.
 
     Raises
     ------

@@ -1,16 +1,16 @@
-r"""Route R2: one sample of a certification client both makes its model and measures it.
+r"""Route R2: one sample of a held-out client both makes its model and measures it.
 
 The system is a posterior over networks, A ~ Q, settled by the seen clients alone; from all of a
 client's support S_i it makes mean weights A(S_i), and the client's model is drawn from
 N(A(S_i), alpha I).  Its prior N(c, alpha I), c the mean of the weights made for the seen clients,
-depends on no certification client.  Two nested inversions (`two_step_fixed`) then bound the error
+depends on no held-out client.  Two nested inversions (`two_step_fixed`) then bound the error
 of a model so drawn on points of its client's law: the inner one over all points, which pays for the
 divergences, and the outer one over clients, by Chernoff's inequality.  Q was settled without these
 clients, so that a client's error under Q is an independent draw.
 
 What a proof needs, and how it is met:
 
-- Clients are independent draws given the training side: certification clients of an
+- Clients are independent draws given the training side: held-out clients of an
   ``environment`` split are, those of a finite pool are not (their samples are dealt from one data
   set, so that no point of theirs is a draw of its own law).
 - A client's points are distinct images of its classes, as many of each as the law says.  For a
@@ -261,7 +261,7 @@ def _reason(radius: float | None, sampling: str) -> str:
 
 
 def _drawn(request: Request[TwoLevel], method: _Stochastic, draws: int) -> _Drawn:
-    """Draw networks, mean weights and models for every certification client."""
+    """Draw networks, mean weights and models for every held-out client."""
     model, clients = request.model, request.model.federation.certification.clients
     mask = MASKS[request.cell.evaluation.classes]
     server, seen = model.state.server, model.federation.seen.clients

@@ -44,7 +44,7 @@ def measured_samples(
     if measured is None:
         if least < most:
             raise InputError(
-                f"{key}.measured must be given where certification clients hold {least} to {most} "
+                f"{key}.measured must be given where held-out clients hold {least} to {most} "
                 "support samples: the smallest of them must not settle it"
             )
         size = classes * int(share * (least // classes))
@@ -66,7 +66,7 @@ def measured_samples(
 def check_classes(
     key: str, supports: Sequence[Ints], pools: Sequence[Ints], n_measured: int, n_classes: int
 ) -> None:
-    """Refuse certification clients who hold fewer samples of a class than measure it.
+    """Refuse held-out clients who hold fewer samples of a class than measure it.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def check_classes(
     short = sum(not can_be_cut(counts, n_measured, n_classes) for counts in held)
     if short:
         raise InputError(
-            f"{key}.measured must leave every certification client {n_measured // n_classes} "
+            f"{key}.measured must leave every held-out client {n_measured // n_classes} "
             f"support samples of each of its {n_classes} classes, and {short} of {len(supports)} "
             f"hold fewer, got {n_measured}: ask for fewer, or for more samples_per_client"
         )

@@ -1,4 +1,4 @@
-"""Route R3: certification clients fine-tune, each with a prior from part of its own support.
+"""Route R3: held-out clients fine-tune, each with a prior from part of its own support.
 
 The system is trained without these clients.  Each cuts its support into A and B by a seed before
 anything is looked at.  The system fine-tuned on A alone gives the prior N(theta_A, alpha D), D with
@@ -140,8 +140,8 @@ def pooled_certificate(
 def certify_personal(request: Request[PersonalPrior]) -> Findings:
     """Issue the pooled certificate of a fine-tuning method; nothing for other methods.
 
-    A method qualifies if its deterministic predictor for a newcomer is a network whose weights are
-    made by training on the newcomer's support.
+    A method qualifies if its deterministic predictor for a new client is a network whose weights
+    are made by training on its support.
     """
     model, entry = request.model, request.entry
     if model.method.personalization not in ("finetune", "local"):
@@ -237,7 +237,7 @@ def _inputs(
 
 
 def _novel_rows(request: Request[PersonalPrior], alpha: float) -> list[dict[str, Any]]:
-    """Rows of novel clients' errors on their query data, by models drawn as the certified ones."""
+    """Rows of new clients' errors on their query data, by models drawn as the certified ones."""
     group = _cuttable(request, request.model.federation.novel)
     tuned = _tuned(request, group) if len(group.clients) else []
     scores = []

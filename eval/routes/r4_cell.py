@@ -1,4 +1,4 @@
-"""The cell of route R4: train, score newcomers, let them join, train on; then the certificate."""
+"""The cell of route R4: train, score new clients, let them join, train on; then the certificate."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
 Serve = Callable[[State, str, Clients], list[ClientScore]]
-"""Scores clients under a system as newcomers: (state, name of the group, clients)."""
+"""Scores clients under a system as new clients: (state, name of the group, clients)."""
 
 
 def checkpoints(
@@ -57,7 +57,7 @@ def checkpoints(
     start, further : TrainConfig
         Budget before the first score, and after every block.
     serve : callable
-        Scores clients as newcomers.
+        Scores clients as new clients.
     seed, on_round, path
         As for :func:`latecomer.models.engine.training.train`.
     slot : Slot, optional
@@ -104,7 +104,7 @@ class _Growing:
         return (block.start - self.plan.first) // self.plan.block
 
     def score(self, state: State, block: range) -> Step:
-        """Score the block's clients as newcomers."""
+        """Score the block's clients as new clients."""
         scores = self.serve(state, ARRIVING, subset(self.order, block))
         return Step(self._number(block), block.start, tuple(scores))
 

@@ -1,8 +1,8 @@
 r"""Route R4: clients are certified one after another, and each is then trained on.
 
 A method trains on the first clients of the split's uniformly permuted order.  Then, block by block,
-the system as it stands serves the block's clients as newcomers and is scored on their query data;
-only then do they join the training clients, and training goes on for a fixed number of rounds.
+the system as it stands serves the block's clients as new clients and is scored on their query data;
+only then do they join the seen clients, and training goes on for a fixed number of rounds.
 
 Let x_t be the score of client t and mu_t its mean given everything before its block.  For rule
 ``product``, prod (1 - x_t) / (1 - mu_t) has mean at most 1: step by step, and within a block drawn
@@ -10,7 +10,7 @@ without replacement by negative association.  By Markov's and the arithmetic-geo
 1 - (delta prod (1 - x_t))^(1/T) is with probability 1 - delta no smaller than the mean of the mu_t.
 The rules ``product_mixture`` and ``progressive`` rest on the same argument for other decreasing
 functions of x_t.  mu_t is the mean error of the system that scored client t over the clients not
-trained on by then (a finite pool), or over fresh clients of the environment (independent clients).
+trained on by then (a finite pool), or over new clients of the environment (independent clients).
 So the mean of the errors of the systems that scored is bounded: the expected error when one of them
 is drawn uniformly, over that draw as well.  It does not bound the drawn system's own error (half of
 the systems' errors exceed their mean where errors fall), and says nothing about the last system.

@@ -103,7 +103,7 @@ def _step_rows(arriving: Row, rounds: tuple[int, int], steps: Sequence[Step]) ->
 def checkpoint_table(
     rounds: tuple[int, int], steps: Sequence[Step], by_checkpoint: Sequence[Sequence[ClientScore]]
 ) -> Artifact:
-    """Return one record per checkpoint: whom it scored, and how it serves the novel clients."""
+    """Return one record per checkpoint: whom it scored, and how it serves the new clients."""
     table = [
         {
             "step": step.number,
@@ -121,7 +121,7 @@ def checkpoint_table(
 def novel_rows(
     novel: Group, by_checkpoint: Sequence[Sequence[ClientScore]], last: Sequence[ClientScore]
 ) -> list[Row]:
-    """Rows of novel clients' errors: the mean over checkpoints, and the last checkpoint's."""
+    """Rows of new clients' errors: the mean over checkpoints, and the last checkpoint's."""
     if not last:
         return []
     drawn = np.mean([[score.error for score in served] for served in by_checkpoint], axis=0)

@@ -1,6 +1,6 @@
 """Route R0: certificates from the scores of clients that were held out of training.
 
-The model is trained without the certification clients, each of them is scored once, and the scores
+The model is trained without the held-out clients, each of them is scored once, and the scores
 go through one inequality fixed beforehand.
 
 Validity is conditional on the training side: the data of the seen clients, the schedule, the
@@ -26,7 +26,7 @@ uniform order, drawn by a seed of the study: each is uniform too.  Sorted scores
 seed would stand in no random order.
 
 The certificate then holds with probability at least 1 - delta for every training side, hence also
-unconditionally.  Held-out and training clients need not be independent, and in a balanced split
+unconditionally.  Held-out and seen clients need not be independent, and in a balanced split
 they are not: if all untrained clients were held out, nothing would follow about others.
 """
 
@@ -61,7 +61,7 @@ WHOSE = {
         "iid",
         "unseen-client",
     ): "clients are drawn independently from one environment, a law over the "
-    "finite set of samples that no training client holds",
+    "finite set of samples that no seen client holds",
     ("iid", "next-client"): "the next client is drawn independently from the same environment",
 }
 
@@ -73,7 +73,7 @@ class Scored:
     Attributes
     ----------
     scores : sequence of ClientScore
-        One per certification client, in the order of their (uniformly permuted) ids.
+        One per held-out client, in the order of their (uniformly permuted) ids.
     sampling : {"finite-pool", "iid"}
         How the clients were drawn.
     pool_size : int or None
@@ -134,7 +134,7 @@ class Scored:
         if self.sampling == "finite-pool" and (pool is None or pool < k + LEAST_OUTSIDE):
             raise InputError(
                 f"a finite-pool certificate needs at least {LEAST_OUTSIDE} clients that are "
-                f"neither trained on nor certified, got {k} certification clients in a pool of "
+                f"neither trained on nor certified, got {k} held-out clients in a pool of "
                 f"{pool}"
             )
         if self._realised(rule) and self.predictor == "gibbs" and not self.realised:

@@ -1,6 +1,6 @@
 """Certificates for populations other than the one that the held-out clients were drawn from.
 
-Future clients need not be drawn as the certified ones were.  One certificate bounds the mean error
+New clients need not be drawn as the certified ones were.  One certificate bounds the mean error
 over every population within a radius of the scored one, for all radii at once.  It is therefore a
 curve, and a target has a breaking radius.  :mod:`latecomer.bounds.shift.duals` has the proofs.  The
 bets are products: the scores Z of a grid point are convex in the error, so that a bound that covers

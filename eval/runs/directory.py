@@ -162,7 +162,7 @@ def merge(folder: Path, jobs: Sequence[Job]) -> None:
 def count_scorings(
     folder: Path, jobs: Sequence[Job], split_hash: str, n_certification: int
 ) -> None:
-    """List in ``certification.jsonl`` each model that was scored on the certification clients.
+    """List in ``certification.jsonl`` each model that was scored on the held-out clients.
 
     Rules and models chosen after looking at these scores would void the certificates, so the file
     only grows.

@@ -125,14 +125,14 @@ def _without_orders(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def models_of(there: Source) -> dict[str, Scores]:
-    """Return the scores of every cell that scored certification clients."""
+    """Return the scores of every cell that scored held-out clients."""
     by_cell: dict[str, list[dict[str, str]]] = {}
     for row in there.rows:
         by_cell.setdefault(row["cell"], []).append(row)
     scored = {cell: scores_of(rows) for cell, rows in by_cell.items()}
     models = {cell: scores for cell, scores in scored.items() if scores}
     if not models:
-        raise InputError(f"{there.path} holds no scores of certification clients")
+        raise InputError(f"{there.path} holds no scores of held-out clients")
     return models
 
 
@@ -145,7 +145,7 @@ def drawn_from(there: Source, plan: Plan, models: Mapping[str, Scores]) -> Drawn
         )
     if not novel_alike(there.study["split"]):
         raise InputError(
-            "newcomers of held-back groups are of another population than the certified clients: "
+            "new clients of held-back groups are of another population than the certified clients: "
             "give split.novel, and run the study anew"
         )
     for index, (entry, _) in enumerate(plan.issued):
@@ -157,18 +157,18 @@ def drawn_from(there: Source, plan: Plan, models: Mapping[str, Scores]) -> Drawn
             )
     sizes = {_n_clients(scores) for scores in models.values()}
     if len(sizes) > 1:
-        raise InputError(f"models have different numbers of certification clients: {sorted(sizes)}")
+        raise InputError(f"models have different numbers of held-out clients: {sorted(sizes)}")
     names = {row["client"] for row in there.rows if row["group"] == "novel" and row["client"]}
     untrained = {row["client"] for row in there.rows if _unshifted_novel(row)}
     if names and not untrained:
-        raise InputError(f"{there.path} holds no unshifted novel clients to count")
+        raise InputError(f"{there.path} holds no unshifted new clients to count")
     predictors = {predictor for scores in models.values() for predictor in scores}
     for index, (entry, _) in enumerate(plan.issued):
         entry.check_predictors(f"certificates.{index}", kind, sorted(predictors))
         for shift in entry.certified_shifts:
             conditions = [one for own in models.values() for each in own.values() for one in each]
             if shift not in {one.shift for one in conditions}:
-                raise InputError(f"certification clients were not scored under shift {shift}")
+                raise InputError(f"held-out clients were not scored under shift {shift}")
     sampling = sampling_of(kind)
     return Drawn(sampling, sizes.pop() + len(untrained), _left_out(there, kind))
 

@@ -1,4 +1,4 @@
-"""Newcomers whose classes are spread unlike the seen clients': their shares without labels."""
+"""New clients whose classes are spread unlike the seen clients': their shares without labels."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

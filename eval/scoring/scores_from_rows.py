@@ -1,4 +1,4 @@
-"""The scores of certification clients, read from a finished run's rows."""
+"""The scores of held-out clients, read from a finished run's rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Condition:
-    """The certification clients under one condition, named as in the rows."""
+    """The held-out clients under one condition, named as in the rows."""
 
     shift: str
     severity: float | None
@@ -28,7 +28,7 @@ Scores = dict[str, dict[Condition, Sequence[ClientScore]]]
 
 
 def scores_of(rows: Sequence[Row]) -> Scores:
-    """Return one trained model's scores of certification clients.
+    """Return one trained model's scores of held-out clients.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def scores_of(rows: Sequence[Row]) -> Scores:
     Returns
     -------
     dict
-        By predictor, then by condition; empty if the cell scored no certification client.
+        By predictor, then by condition; empty if the cell scored no held-out client.
 
     Raises
     ------
@@ -64,13 +64,13 @@ def scores_of(rows: Sequence[Row]) -> Scores:
         score = _score(row)
         if score.client in own:
             raise InputError(
-                f"certification client {score.client} was scored twice ({row['predictor']}, "
+                f"held-out client {score.client} was scored twice ({row['predictor']}, "
                 f"{where.shift}): which score a certificate is made from is not known"
             )
         own[score.client] = score
     everyone = {tuple(sorted(own)) for groups in scores.values() for own in groups.values()}
     if len(everyone) > 1:
-        raise InputError("certification clients differ between predictors or shifts")
+        raise InputError("held-out clients differ between predictors or shifts")
     return {
         predictor: {where: [own[name] for name in sorted(own)] for where, own in groups.items()}
         for predictor, groups in scores.items()
@@ -85,6 +85,6 @@ def _score(row: Row) -> ClientScore:
         if not 0 <= n_wrong <= n_query or n_wrong / n_query != error:
             raise ValueError(f"its error {error!r} is no share of {n_query} points")
     except (ValueError, ZeroDivisionError, OverflowError) as error_:
-        raise InputError(f"certification client {row['client']}: {error_}") from None
+        raise InputError(f"held-out client {row['client']}: {error_}") from None
     # Only errors are certified, so the loss is not needed.
     return ClientScore(client, n_support, n_query, n_wrong, float("nan"))

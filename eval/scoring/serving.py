@@ -1,4 +1,4 @@
-"""Serving seen and novel clients, and scoring the models they were served.
+"""Serving seen and new clients, and scoring the models they were served.
 
 A seen client is served from its own state; any other client by the method's declared protocol,
 from its support data alone. Query data are read only to score the predictions.

@@ -28,7 +28,7 @@ class FederationSettings(Settings):
     Attributes
     ----------
     certified_shifts : tuple of str
-        Names of the shifts that are applied to certification clients too.
+        Names of the shifts that are applied to held-out clients too.
     device : str, optional
         ``cuda``; the CPU unless given.
     """

@@ -43,11 +43,11 @@ class SplitLike(Protocol):
 
     @property
     def certification(self) -> Sequence[Any]:
-        """Certification clients."""
+        """Held-out clients."""
 
     @property
     def novel(self) -> Sequence[Any]:
-        """Novel clients."""
+        """New clients."""
 
     @property
     def n_outside(self) -> int:
@@ -74,7 +74,7 @@ class RouteSettings(Settings):
 
     @property
     def certified_shifts(self) -> tuple[str, ...]:
-        """Shifts that certification clients are certified under too."""
+        """Shifts that held-out clients are certified under too."""
         return ()
 
     def rounds(self, trained: int) -> int:

@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 QUESTIONS: Mapping[str, str] = MappingProxyType(
     {
-        "bounds": "How far are guarantees for a newcomer from the error that newcomers really "
+        "bounds": "How far are guarantees for a new client from the error that new clients really "
         "have?",
-        "shift": "How robust are models of newcomers to shifted inputs and to other labels?",
+        "shift": "How robust are models of new clients to shifted inputs and to other labels?",
         "gap": "How much accuracy does each method lose on clients that join after training?",
         "accuracy": "How well does each method serve clients that join after training?",
         "paper": "Do the published numbers come out?",

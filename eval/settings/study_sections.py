@@ -202,7 +202,7 @@ class Train(Settings):
         images in oneDNN's own layout, which on a CPU is quicker; ``vectorised``, all at once; the
         result of all three is the same up to rounding; ``auto``, serial on a CPU and vectorised
         elsewhere, and on a CPU too for dense nets of at most 65,536 weights, which then take a
-        fifth to two thirds of the time. Newcomers that train do so side by side if it is
+        fifth to two thirds of the time. New clients that train do so side by side if it is
         ``vectorised``.
     selection : str
         The model of the ``last`` round, or that of the round with the lowest mean ``validation``
@@ -216,8 +216,8 @@ class Train(Settings):
         everything measured or certified are always float32.
     tune_newcomers : tuple of float, optional
         Learning rates from which ``novel_lr`` is chosen for each method, by refitting seen clients
-        as newcomers, on support that the method was trained on (which may say little of newcomers);
-        no effect on methods whose newcomers do not train.
+        as new clients, on support that the method was trained on (which may say little of new
+        clients); no effect on methods whose new clients do not train.
     """
 
     rounds: Count = 5000
@@ -249,11 +249,11 @@ class Evaluation(Settings):
     domain_classifier : str
         The classifier behind the A-distance.
     every : int
-        Rounds between two measurements during training (of novel clients too if serving them needs
+        Rounds between two measurements during training (of new clients too if serving them needs
         no training); 0: only at the end, or every 30 if ``train.selection`` chooses among rounds.
     given_up : bool, optional
-        Train each method once more on seen and certification clients together, to see what holding
-        out certification clients costs the novel ones.
+        Train each method once more on seen and held-out clients together, to see what holding
+        out held-out clients costs the novel ones.
     ignore : tuple of str, optional
         Codes of checks that the report is not to speak of, such as ``LC004``.
     measures : tuple of str, optional
@@ -337,7 +337,7 @@ _ALWAYS_TOLD = frozenset(
 
 
 class Shifts(_Severities):
-    """Shifts under which novel clients are measured: severities, other data, own functions.
+    """Shifts under which new clients are measured: severities, other data, own functions.
 
     Attributes
     ----------
@@ -384,7 +384,7 @@ class Denoising(Settings):
     clients : int
         Seen clients of a federation.
     novel : int
-        Unseen clients of it.
+        New clients of it.
     weights : int
         Weights of a client's model.
     samples : int

@@ -2,7 +2,7 @@
 
 A refilled client keeps its id and its number of samples per class and role, but the samples come
 from another data set. Its control is the same client with the same numbers of its own samples:
-source images that no training client holds and, where the publisher has a test set, test images as
+source images that no seen client holds and, where the publisher has a test set, test images as
 query. The effect of the shift is the difference of the two errors, client by client, so that it
 cannot be confused with an effect of class sets or sizes.
 """

@@ -87,7 +87,7 @@ def shifted_populations(
     query: float,
     validation: float,
 ) -> tuple[Population, ...]:
-    """Shift the novel clients in every way asked for; add the groups that were held back.
+    """Shift the new clients in every way asked for; add the groups that were held back.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def shifted_populations(
     """
     asked = {name: entries for name, entries in shifts.items() if entries}
     if asked and not split.novel:
-        raise InputError(f"shifts.{next(iter(asked))} needs novel clients, got a split without any")
+        raise InputError(f"shifts.{next(iter(asked))} needs new clients, got a split without any")
     elsewhere = ("dataset", "function", *OTHER_LAWS)
     own_settings = {name: v for name, v in asked.items() if name not in elsewhere}
     check_shifts(own_settings, dataset.input_shape, tokens=dataset.vocabulary > 0)
@@ -139,7 +139,7 @@ def shifted_certification(
     *,
     seed: int,
 ) -> tuple[Population, ...]:
-    """Shift each certification client separately, its support and query data alike.
+    """Shift each held-out client separately, its support and query data alike.
 
     A client's shifted data depend only on the client and its own random stream, so the clients
     remain independent, or a uniform sample from the pool of shifted untrained clients.
@@ -162,7 +162,7 @@ def shifted_certification(
         if name == "function":
             populations += _by_functions(setting, name, [e for e in entries if e["label"] in names])
         elif name in names and name in _MAKERS:
-            raise InputError(f"certification clients cannot be certified under shifts.{name}")
+            raise InputError(f"held-out clients cannot be certified under shifts.{name}")
         elif name in names:
             populations += _on_inputs(setting, name, entries)
     return tuple(populations)

@@ -1,6 +1,6 @@
 """Shifts of evaluated clients: how their inputs change, by how much and in which unit.
 
-Shifts never change a training client. Inputs are changed as the network sees them before
+Shifts never change a seen client. Inputs are changed as the network sees them before
 standardisation, so uint8 is divided by 255 first. Random shifts are seeded per client and severity,
 independently of the method. Extrapolation changes which classes a client holds instead of its
 inputs: :func:`latecomer.eval.splits.build.deal_extrapolated` deals such clients.

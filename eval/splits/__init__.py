@@ -1,1 +1,1 @@
-"""Which rows the seen, certification and novel clients hold."""
+"""Which rows the seen, certification and new clients hold."""

@@ -97,7 +97,7 @@ def make_split(
     clients : int, optional
         Number of clients; for ``natural``, all clients when omitted.
     certify, novel : int or float
-        Certification and novel clients: an int is a count, a float is a fraction of all clients.
+        Certification and new clients: an int is a count, a float is a fraction of all clients.
         Clients are permuted uniformly before they are cut into groups. Of natural clients in
         groups, as `ordered_by_groups` says.
     seed : int
@@ -177,7 +177,7 @@ def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., F
     """Fill all clients the same way and permute them before they are divided into groups.
 
     Where class sets are dealt by group, clients are permuted within the seen and within the
-    held-out ones: certification clients are then still a uniform sample of those held out.
+    held-out ones: held-out clients are then still a uniform sample of those held out.
     """
     seed, n_apart = settings.seed, 0
     own = {name: v for name, v in settings.own.items() if name not in GROUPS}
@@ -207,7 +207,7 @@ def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., F
 def _drawn(
     dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., tuple[Filling, Law]]
 ) -> _Dealt:
-    """Fill the training clients; draw the others from samples that these do not hold."""
+    """Fill the seen clients; draw the others from samples that these do not hold."""
     seed, shares = settings.seed, (settings.query, settings.validation)
     most = len(pool.train) // pool.least
     n_clients = whole("split.clients", settings.clients, 1, most, " for this kind of split")
@@ -222,7 +222,7 @@ def _drawn(
 
 
 def _groups(certify: float, novel: float, n_clients: int) -> tuple[int, int, int]:
-    """Return the numbers of seen, certification and novel clients."""
+    """Return the numbers of seen, certification and new clients."""
     n_certify = amount("split.certify", certify, n_clients)
     n_novel = amount("split.novel", novel, n_clients)
     n_seen = n_clients - n_certify - n_novel

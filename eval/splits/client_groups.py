@@ -26,9 +26,9 @@ class Order:
     places : ndarray of int64
         Places among the filled clients: seen ones first, then certified, novel and further ones.
     sizes : tuple of int
-        Numbers of seen, certified and novel clients.
+        Numbers of seen, certified and new clients.
     apart : tuple of (str, int)
-        Held-back groups whose clients are newcomers of another population, and their sizes.
+        Held-back groups whose clients are new clients of another population, and their sizes.
     left_out : tuple of int
         Numbers in the data of a left-out group's clients that were not drawn.
     """
@@ -45,8 +45,8 @@ def ordered_by_groups(dataset: Dataset, ids: Ints, order: Ints, settings: Natura
     Let H be the clients of ``novel_groups`` and C those of ``certify_groups`` (unless given, all
     that are not in H). No client of H ever trains. If C is H, one or more groups are left out:
     the certified clients are drawn from H and its others are the novel ones. Otherwise certified
-    and novel clients are drawn from C, its others train like the clients of all other groups, and
-    the clients of H are newcomers of another population, measured beside; if no number of novel
+    and new clients are drawn from C, its others train like the clients of all other groups, and
+    the clients of H are new clients of another population, measured beside; if no number of new
     clients is given, they are the novel ones. Shares are of the clients that are drawn from.
 
     Parameters
@@ -55,7 +55,7 @@ def ordered_by_groups(dataset: Dataset, ids: Ints, order: Ints, settings: Natura
     ids : ndarray of int64
         Numbers in the data of the clients that are there.
     order : ndarray of int64
-        Their places, permuted uniformly: so certified and novel clients are a uniform sample of C,
+        Their places, permuted uniformly: so certified and new clients are a uniform sample of C,
         in uniform order.
     settings : Natural
 

@@ -25,7 +25,7 @@ def draw_clients(
     query: float = QUERY,
     validation: float = VALIDATION,
 ) -> tuple[ClientRows, ...]:
-    """Draw fresh clients from the law of the certification and novel clients.
+    """Draw new clients from the law of the certification and new clients.
 
     Ids continue from the split's largest. Such clients let a certificate be tested on any number
     of clients.
@@ -34,7 +34,7 @@ def draw_clients(
     ----------
     dataset : Dataset
     split : Split
-        Of a kind with a law, such as ``environment``; made with certification or novel clients.
+        Of a kind with a law, such as ``environment``; made with certification or new clients.
     n_clients, seed : int
     query, validation : float
         As in :func:`make_split`.

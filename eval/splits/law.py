@@ -1,10 +1,10 @@
 """Laws of independent clients: what held-out clients are drawn from, and the pools laid aside.
 
-Every class is cut in two before any client is made: training clients are filled from one part, each
-image to at most one client; certification, novel and fresh clients draw independently from the
+Every class is cut in two before any client is made: seen clients are filled from one part, each
+image to at most one client; certification, novel and new clients draw independently from the
 other part, the pools. Given the training part they are therefore independent and identically
 distributed, which a finite pool of clients is not; the price is that two held-out clients may hold
-the same image. No training client holds an image of a pool.
+the same image. No seen client holds an image of a pool.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Law:
     train, test : int
         Samples per class; ``test`` is 0 where the publisher has no test set.
     pools : tuple of ndarray of int64
-        Train rows that no training client holds, per class.
+        Train rows that no seen client holds, per class.
     test_pools : tuple of ndarray of int64
         Test rows likewise; all empty where the publisher has no test set.
     types, weights : tuple
@@ -90,7 +90,7 @@ def fill_from_law(
     rng: np.random.Generator,
     size_of: Callable[[int], int],
 ) -> tuple[Filling, Law]:
-    """Fill the training clients and set aside pools for a law that has none yet.
+    """Fill the seen clients and set aside pools for a law that has none yet.
 
     ``size_of`` maps the most samples per class that every client can get to the number it gets.
 
@@ -111,7 +111,7 @@ def fill_from_law(
         test = min(max(1, round(ratio)), _most(pool, sets, kept, test_pools, share > 0))
         if test < 1:
             raise InputError(
-                f"split.clients: {n_training} training clients would hold 0 test samples of "
+                f"split.clients: {n_training} seen clients would hold 0 test samples of "
                 "a class (at least 1)"
             )
         more, theirs = deal_rows(pool.y, kept, test * sets, rng)

@@ -50,7 +50,7 @@ class Split:
         Whether the clients are known to be dealt at random: the split was made here, or it was read
         from a file and its settings give the same clients again.
     apart : tuple of (str, tuple of ClientRows)
-        Groups of natural clients that were held back: newcomers of another population.
+        Groups of natural clients that were held back: new clients of another population.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class Split:
 
 
 def novel_alike(settings: Mapping[str, Any]) -> bool:
-    """Whether a split's novel clients are of the population that certified ones are drawn from.
+    """Whether a split's new clients are of the population that certified ones are drawn from.
 
     They are not where they are the clients of held-back groups.
     """
@@ -123,7 +123,7 @@ def split_arrays(split: Split, data_hash: str) -> dict[str, NDArray[Any]]:
     """Return a split as plain arrays, with everything that :func:`read_split` needs.
 
     ``rows`` holds all row numbers client by client, each as support, validation, query;
-    ``sizes`` [clients, 3] their numbers; ``groups`` the numbers of seen, certification and novel
+    ``sizes`` [clients, 3] their numbers; ``groups`` the numbers of seen, certification and new
     clients; reserve and pools are stored likewise. ``about`` is JSON text.
     """
     clients = split.clients

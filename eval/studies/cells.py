@@ -18,7 +18,7 @@ from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 from latecomer.eval.splits.registry import IID_SPLITS
 
 WHOLE = "whole"
-"""Kind of the cells that train on certification clients as well, to measure what these add."""
+"""Kind of the cells that train on held-out clients as well, to measure what these add."""
 
 # Raised when the code gives other numbers for the same configuration ("Numbers that changed" in the
 # documentation): finished cells of the older numbers are then no longer reused.  A method's own
@@ -266,7 +266,7 @@ def _denoising(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _train_of(method: Mapping[str, Any], train: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave rates for newcomers out of the cells of methods that do not train them.
+    """Leave rates for new clients out of the cells of methods that do not train them.
 
     If nothing is trained at all, only the device is left.
     """

@@ -122,7 +122,7 @@ def _reserve(study: Study, kind: str, reserve: float | None) -> float:
 
 
 def _check_folds(study: Study) -> None:
-    """Refuse different numbers of folds: a certification client is scored once."""
+    """Refuse different numbers of folds: a held-out client is scored once."""
     folds = [(i, one.folds) for i, one in enumerate(study.certificates) if isinstance(one, HeldOut)]
     for index, number in folds[1:]:
         if number != folds[0][1]:
@@ -165,12 +165,12 @@ def _check_groups(study: Study) -> None:
         return  # its groups are known once the file is read
     held_out = any(entry.needs_certification for entry in study.certificates)
     if held_out and not split.certify:
-        raise InputError("certificates need certification clients: split.certify must be above 0")
+        raise InputError("certificates need held-out clients: split.certify must be above 0")
     if isinstance(split, Natural) and (split.certify_groups or split.novel_groups):
         return  # their sizes are known once the data are read
     shifted = [name for name, severities in study.shifts if severities]
     if shifted and not split.novel:
-        raise InputError(f"shifts.{shifted[0]} needs novel clients: split.novel must be above 0")
+        raise InputError(f"shifts.{shifted[0]} needs new clients: split.novel must be above 0")
     groups = (split.certify, split.novel)
     shares = sum(part for part in groups if isinstance(part, float))
     counts = sum(part for part in groups if isinstance(part, int))

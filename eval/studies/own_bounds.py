@@ -59,7 +59,7 @@ def check_scored(study: Study, split: Split) -> None:
 
 
 def _no_clients(key: str, name: str) -> str:
-    return f"{key}: bound {name} needs certification clients: split.certify must be above 0"
+    return f"{key}: bound {name} needs held-out clients: split.certify must be above 0"
 
 
 def _listed(study: Study) -> Iterator[tuple[str, Bounds]]:

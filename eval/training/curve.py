@@ -1,6 +1,6 @@
 """Measuring a model while it trains, and choosing which round to keep.
 
-The choice uses the validation data of training clients and nothing else.
+The choice uses the validation data of seen clients and nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence

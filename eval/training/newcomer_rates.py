@@ -1,9 +1,10 @@
-"""Choice of the newcomers' learning rate, on seen clients that are served as if they were new.
+"""Choice of the new clients' learning rate, on seen clients that are served as if they were new.
 
-It uses no data of novel or certification clients: seen clients are refitted from their support, as
-the method refits newcomers, and scored on their validation data. The method was trained on these
+It uses no data of new or held-out clients: seen clients are refitted from their support, as
+the method refits new clients, and scored on their validation data. The method was trained on these
 supports: where refitting starts from weights that fit them (fine-tuned FedAvg, Per-FedAvg, FedRep,
-LG-FedAvg, Ditto, APFL), the error hardly depends on the rate: the choice says little of newcomers.
+LG-FedAvg, Ditto, APFL), the error hardly depends on the rate: the choice says little of new
+clients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +21,13 @@ from latecomer.models.engine.method import Method
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
-# The usual number of newcomers in a study; the same clients are used for all rates.
+# The usual number of new clients in a study; the same clients are used for all rates.
 REFITTED = 10
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Learning rates tried on seen clients refitted as newcomers.
+    """Learning rates tried on seen clients refitted as new clients.
 
     Attributes
     ----------
@@ -76,7 +77,7 @@ def tune_newcomers(
     Parameters
     ----------
     method, task, state
-        The trained method, which trains newcomers.
+        The trained method, which trains new clients.
     federation : Federation
         Its first ``REFITTED`` seen clients (ids are permuted) are refitted.
     rates : sequence of float
@@ -95,7 +96,7 @@ def tune_newcomers(
     if not len(whole):
         raise InputError("train.tune_newcomers needs validation data of every seen client")
     chosen = subset(whole, range(min(REFITTED, len(whole))))
-    # Any name but ``seen``, so that the clients are served as newcomers.
+    # Any name but ``seen``, so that the clients are served as new clients.
     group = Group("refitted", "none", None, chosen)
     tried = []
     for rate in rates:

@@ -121,7 +121,7 @@ class Setup:
     classes : str
         How logits of classes absent from a client are treated, see :func:`score_group`.
     path : str
-        ``serial``, ``vectorised`` or ``auto``, for cohorts and for newcomers that train.
+        ``serial``, ``vectorised`` or ``auto``, for cohorts and for new clients that train.
     prior : str or None
         How models of new clients are corrected for the shares of their classes, of ``PRIORS``.
     """

@@ -28,7 +28,7 @@ class TrainedModel:
     seed : int
         Training seed.
     held_out : mapping of str to sequence of ClientScore
-        Scores of the certification clients, by predictor.
+        Scores of the held-out clients, by predictor.
     points : callable
         Maps a group and a predictor to what its clients' models, as served, say of their points.
     """

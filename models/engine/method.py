@@ -177,7 +177,7 @@ class Method(ABC):
 
     @property
     def trains_newcomers(self) -> bool:
-        """Whether serving a newcomer takes training, at a rate ``novel_lr`` that can be chosen."""
+        """Whether serving a new client takes training, at a rate ``novel_lr`` to be chosen."""
         settings = {declared.name for declared in fields(self)}
         return "novel_lr" in settings and self.personalization in ("embedding", "finetune", "local")
 
@@ -187,9 +187,9 @@ class Method(ABC):
         return ()
 
     def target_of(self, state: State, member: int | None) -> str:
-        """Name the target network of seen client ``member``, or of newcomers (None).
+        """Name the target network of seen client ``member``, or of new clients (None).
 
-        Empty without sizes, and for newcomers that nets of several sizes serve.
+        Empty without sizes, and for new clients that nets of several sizes serve.
         """
         return ""
 
@@ -297,7 +297,7 @@ class Method(ABC):
         predictor: str = "deterministic",
         generator: Generator,
     ) -> Predictor:
-        """Return the predictor of seen client ``index``; by default as for a newcomer."""
+        """Return the predictor of seen client ``index``; by default as for a new client."""
         return self.personalize(task, state, support, predictor=predictor, generator=generator)
 
     def serve_each(
@@ -356,7 +356,7 @@ class Method(ABC):
     ) -> Tensor | None:
         """Return a client's descriptor or embedding, ``[dim]``.
 
-        ``member`` is the number of a seen client, None for a newcomer. By default the result is
+        ``member`` is the number of a seen client, None for a new client. By default the result is
         None: the method has no such vector, or would have to train for it.
         """
         return None
@@ -366,15 +366,15 @@ class Method(ABC):
     ) -> Mapping[str, float]:
         """Return the numbers that serving a client chooses from its own samples, by their metric.
 
-        ``member`` is the number of a seen client, None for a newcomer. By default serving chooses
+        ``member`` is the number of a seen client, None for a new client. By default serving chooses
         nothing.
         """
         return {}
 
     def serving_messages(self, task: Task, state: State, n_support: int) -> Messages | None:
-        """Return what is sent until a newcomer has its model; None: that is not counted.
+        """Return what is sent until a new client has its model; None: that is not counted.
 
-        By default a newcomer is sent all weights once, or nothing if it trains its own from
+        By default a new client is sent all weights once, or nothing if it trains its own from
         scratch. Weights that it draws itself are not sent.
 
         Parameters
@@ -382,7 +382,7 @@ class Method(ABC):
         task, state
             As for :meth:`personalize`.
         n_support : int
-            The newcomer's support points.
+            The new client's support points.
         """
         if self.personalization in ("global", "finetune", "knn"):
             return one_model(task)

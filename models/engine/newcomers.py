@@ -1,4 +1,4 @@
-"""What serving a newcomer sends, and what it makes: the words that methods declare it in."""
+"""What serving a new client sends, and what it makes: the words that methods declare it in."""
 
 from math import prod
 from typing import Literal, NamedTuple
@@ -16,18 +16,18 @@ NewcomersGet = Literal[
     "a mixture of several models",
     "",
 ]
-"""What is made for a newcomer; empty: its method does not say."""
+"""What is made for a new client; empty: its method does not say."""
 
 
 class Messages(NamedTuple):
-    """What passes between the server and one newcomer until it has its model.
+    """What passes between the server and one new client until it has its model.
 
     Attributes
     ----------
     rounds : int
         Times that the server answers.
     down, up : int
-        Numbers sent to the newcomer, and by it.
+        Numbers sent to the new client, and by it.
     """
 
     rounds: int

@@ -3,7 +3,7 @@
 FLUX and FEROMA take the same profile (Fenoglio et al., 2025; Li et al., 2026; their published
 code). Features, the inputs of that model's last layer, are projected to ``k`` dimensions. A profile
 holds their means and standard deviations over all samples of a client, then those over its samples
-of each class. The first part needs no labels, and a newcomer is known by it alone.
+of each class. The first part needs no labels, and a new client is known by it alone.
 """
 
 from abc import ABC, abstractmethod
@@ -127,11 +127,11 @@ class ProfiledClients(AveragedWeights, ABC):
 
     @abstractmethod
     def own_weights(self, state: State, index: int) -> Params | None:
-        """Return the weights that serve seen client ``index``; None: as for a newcomer."""
+        """Return the weights that serve seen client ``index``; None: as for a new client."""
 
     @abstractmethod
     def nearest_weights(self, task: Task, state: State, support: Samples) -> Params:
-        """Return the weights that a newcomer's profile chooses, once there are profiles."""
+        """Return the weights that a new client's profile chooses, once there are profiles."""
 
     def serve(
         self,
@@ -174,7 +174,7 @@ class ProfiledClients(AveragedWeights, ABC):
         return self.profile(task, state.server, support)
 
     def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
-        """Return the first global model's body and the newcomer's own model down, a profile up."""
+        """Return the first global model's body and the client's own model down, a profile up."""
         body, own = one_model(task, body_names(task)), one_model(task)
         return Messages(2, body.down + own.down, 2 * self.dim(task))
 

@@ -76,7 +76,7 @@ class EmbeddedClients(Method, ABC):
         super().__post_init__()
         object.__setattr__(self, "sizes", tuple(self.sizes))
         target_sizes.largest(self.sizes)
-        # Raises when the size for newcomers is not among the sizes.
+        # Raises when the size for new clients is not among the sizes.
         _ = self.novel_place
 
     @property
@@ -91,7 +91,7 @@ class EmbeddedClients(Method, ABC):
 
     @property
     def novel_place(self) -> int | None:
-        """Which of ``sizes`` newcomers get; by default None: nets of several sizes serve them."""
+        """Which of ``sizes`` new clients get; by default None: nets of several sizes serve them."""
         return None
 
     def fixed_embeddings(self, task: Task, clients: Clients) -> Tensor | None:
@@ -182,7 +182,7 @@ class EmbeddedClients(Method, ABC):
     def describe(
         self, task: Task, state: State, support: Samples, *, member: int | None = None
     ) -> Tensor | None:
-        """Return a seen client's embedding; a newcomer has none before one is fitted."""
+        """Return a seen client's embedding; a new client has none before one is fitted."""
         return None if member is None else state.clients["embedding"][member]
 
     def weights_of(self, task: Task, state: State, index: int) -> Params:
@@ -192,7 +192,7 @@ class EmbeddedClients(Method, ABC):
         return join(task, self.made_of(task, state, embedding, size), head)
 
     def target_of(self, state: State, member: int | None) -> str:
-        """Name the target network of seen client ``member``, or of newcomers (None)."""
+        """Name the target network of seen client ``member``, or of new clients (None)."""
         place = self.novel_place if member is None else int(_size(state)[member])
         return self.sizes[place] if self.sizes and place is not None else ""
 

@@ -1,4 +1,4 @@
-"""Newcomers of pFedHN: an embedding is fitted through the frozen hypernetwork."""
+"""New clients of pFedHN: an embedding is fitted through the frozen hypernetwork."""
 
 from abc import ABC
 from collections.abc import Sequence
@@ -34,22 +34,22 @@ from latecomer.models.task.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
-    """Embedded clients whose newcomers fit an embedding of their own.
+    """Embedded clients whose new clients fit an embedding of their own.
 
     Attributes
     ----------
     novel_lr : float
-        Rate of a newcomer's embedding; momentum and decay are the server's. With the hypernetwork
+        Rate of a new client's embedding; momentum and decay are the server's. With the hypernetwork
         frozen, 20 rounds at ``server_lr`` hardly move an embedding from where it was drawn, so a
-        newcomer needs a rate of its own; ``train.tune_newcomers`` chooses one.
+        new client needs a rate of its own; ``train.tune_newcomers`` chooses one.
     novel_rounds, novel_steps, novel_batch_size : int
-        Rounds, local steps a round and batch size of fitting a newcomer's embedding.
+        Rounds, local steps a round and batch size of fitting a new client's embedding.
     novel_size : str
-        Which of ``sizes`` newcomers get: ``largest``, the task's target, or a name.
+        Which of ``sizes`` new clients get: ``largest``, the task's target, or a name.
     warm : str
-        Where a newcomer's embedding begins. ``none``: standard normal, as seen clients' began.
+        Where a new client's embedding begins. ``none``: standard normal, as seen clients' began.
         ``nearest`` (ours, in no paper): at the seen client's embedding whose model has the least
-        loss on the newcomer's support.
+        loss on the new client's support.
     """
 
     novel_lr: float = number(0.3, above=0)
@@ -61,7 +61,7 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
 
     @property
     def novel_place(self) -> int:
-        """Which of ``sizes`` newcomers get."""
+        """Which of ``sizes`` new clients get."""
         return place_of_novel(self.novel_size, self.sizes)
 
     def own_model(self, task: Task, state: State, index: int) -> Params | None:
@@ -75,7 +75,7 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
         supports: Sequence[Samples],
         generators: Sequence[Generator],
     ) -> list[Params]:
-        """Fit an embedding, and a fresh head if heads are personal, to each newcomer.
+        """Fit an embedding, and a fresh head if heads are personal, to each new client.
 
         The hypernetwork stays as it is. In every round all weights train on the support; their
         change moves the embedding, the head stays as trained.
@@ -107,7 +107,7 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
     def _drawn(
         self, task: Task, state: State, generators: Sequence[Generator]
     ) -> tuple[Tensor, list[Params]]:
-        """Draw every newcomer's first embedding, ``[c, dim]``, and its personal layers."""
+        """Draw every new client's first embedding, ``[c, dim]``, and its personal layers."""
         dim, size = state.clients["embedding"].shape[1], (self.sizes or ("",))[self.novel_place]
         fresh, heads = [], []
         for generator in generators:

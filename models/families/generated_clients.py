@@ -145,7 +145,7 @@ class GeneratedClients(Method, ABC):
     ) -> Iterator[Predictor]:
         """Yield the predictors of several clients; on a CPU the hypernetwork is read once for all.
 
-        Seen clients are served as newcomers are.
+        Seen clients are served as new clients are.
         """
         if predictor != "deterministic" or state.server["descriptor.mean"].device.type != "cpu":
             yield from super().serve_each(

@@ -26,16 +26,16 @@ class PersonalWeights(FineTuned, AveragedWeights, ABC):
 
     Both take all local steps of a round side by side, on the same minibatches; their gradients
     are clipped separately. Every ``v`` begins at the first ``w``. A seen client that was
-    never drawn is served as a newcomer.
+    never drawn is served as a new client.
 
     Attributes
     ----------
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step, of ``w`` and of ``v``.
     novel_lr : float or None
-        Rate of training a newcomer; None: ``local_lr``.
+        Rate of training a new client; None: ``local_lr``.
     finetune_steps, finetune_batch_size : int
-        Steps of a newcomer's own weights, 0 for none, and their batch size.
+        Steps of a new client's own weights, 0 for none, and their batch size.
     """
 
     novel_lr: float | None = number(None, above=0)

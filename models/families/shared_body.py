@@ -34,7 +34,7 @@ class SharedBody(FineTuned, ABC):
     """One body for all, averaged as in FedAvg; every client keeps a head of its own.
 
     A seen client is served the head that its last round left it, on a body that has moved since; a
-    newcomer trains a fresh head on the frozen body.
+    new client trains a fresh head on the frozen body.
 
     Attributes
     ----------
@@ -43,9 +43,9 @@ class SharedBody(FineTuned, ABC):
     head_layers : int
         Number of last layers that are the head; at 0 the method is FedAvg.
     novel_lr : float or None
-        Rate of training a newcomer; None: ``local_lr``.
+        Rate of training a new client; None: ``local_lr``.
     novel_steps, novel_batch_size : int
-        Steps of a newcomer's head (PeFLL's A.2: 20 epochs, 260 steps for 100 clients of CIFAR-10)
+        Steps of a new client's head (PeFLL's A.2: 20 epochs, 260 steps for 100 clients of CIFAR-10)
         and their batch size.
     """
 

@@ -1,4 +1,4 @@
-"""Shared by methods whose newcomers train a model of their own."""
+"""Shared by methods whose new clients train a model of their own."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,10 +27,10 @@ class TrainedNewcomers(Method, ABC):
         supports: Sequence[Samples],
         generators: Sequence[Generator],
     ) -> list[Params]:
-        """Return newcomers' weights, trained on their supports."""
+        """Return new clients' weights, trained on their supports."""
 
     def own_model(self, task: Task, state: State, index: int) -> Params | None:
-        """Return the weights that serve seen client ``index``; None: as for a newcomer."""
+        """Return the weights that serve seen client ``index``; None: as for a new client."""
         return None
 
     def serve(
@@ -43,7 +43,7 @@ class TrainedNewcomers(Method, ABC):
         predictor: str = "deterministic",
         generator: Generator,
     ) -> Predictor:
-        """Return the client's own model; one that has none is served as a newcomer."""
+        """Return the client's own model; one that has none is served as a new client."""
         self.refuse_predictor(predictor)
         own = self.own_model(task, state, index)
         if own is None:
@@ -96,7 +96,7 @@ class TrainedNewcomers(Method, ABC):
         supports: Sequence[Samples],
         generators: Sequence[Generator],
     ) -> list[Params]:
-        """Return newcomers' weights: all at once, or each trained by itself."""
+        """Return new clients' weights: all at once, or each trained by itself."""
         if task.together:
             return self.fit_each(task, state, supports, generators)
 
@@ -110,14 +110,14 @@ class TrainedNewcomers(Method, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuned(TrainedNewcomers, ABC):
-    """Newcomers take local steps from weights that the server sends, or that are drawn anew."""
+    """New clients take local steps from weights that the server sends, or that are drawn anew."""
 
     @abstractmethod
     def tuning(self, task: Task, state: State) -> Tuning:
-        """Return how newcomers train."""
+        """Return how new clients train."""
 
     def begun(self, task: Task, state: State, generator: Generator) -> Params:
-        """Return the weights that a newcomer begins with; by default the global ones."""
+        """Return the weights that a new client begins with; by default the global ones."""
         return part(state.server, "target")
 
     def fit_each(
@@ -127,7 +127,7 @@ class FineTuned(TrainedNewcomers, ABC):
         supports: Sequence[Samples],
         generators: Sequence[Generator],
     ) -> list[Params]:
-        """Return newcomers' weights, trained on their supports."""
+        """Return new clients' weights, trained on their supports."""
         device = supports[0].x.device
         starts = [move(self.begun(task, state, generator), device) for generator in generators]
         return tune_each(task, starts, supports, self.tuning(task, state), generators)

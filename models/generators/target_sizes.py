@@ -54,7 +54,7 @@ def largest(sizes: Sequence[str]) -> str:
 
 
 def place_of_novel(novel_size: str, sizes: Sequence[str]) -> int:
-    """Return the place in ``sizes`` of newcomers' net: the largest or the named; 0 without sizes.
+    """Return the place in ``sizes`` of new clients' net: the largest or the named; 0 without sizes.
 
     Raises
     ------

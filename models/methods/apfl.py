@@ -54,7 +54,7 @@ class APFL(PersonalWeights):
     Departures: the published code mixes logits instead of weights, takes ``v``'s gradient after
     ``w`` has stepped, and also shrinks ``alpha`` by 2% per unit of rate; the paper states none of
     this. Momentum, weight decay and clipping are those of the local step. A seen client is served
-    its ``v`` with the newest ``w``. For a newcomer, which the paper does not cover, ``alpha`` is
+    its ``v`` with the newest ``w``. For a new client, which the paper does not cover, ``alpha`` is
     as set and ``v`` takes ``finetune_steps`` steps from ``v = w`` with ``w`` fixed.
 
     Attributes
@@ -88,8 +88,8 @@ class APFL(PersonalWeights):
         ),
         (
             "paper and code",
-            "A newcomer, whom neither covers, trains v from v = w with w fixed.",
-            "yes, by how much is not known: it alone makes a newcomer's model",
+            "A new client, whom neither covers, trains v from v = w with w fixed.",
+            "yes, by how much is not known: it alone makes a new client's model",
         ),
     )
 

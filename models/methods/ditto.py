@@ -26,7 +26,7 @@ class Ditto(PersonalWeights):
     ``v -= local_lr * (gradient of L(v) + lam * (v - w))`` with the ``w`` that was sent. Only the
     change of ``w`` is uploaded. With ``lam=0`` seen clients are served what training alone yields.
 
-    A newcomer, which the paper does not cover, takes ``finetune_steps`` steps on the same
+    A new client, which the paper does not cover, takes ``finetune_steps`` steps on the same
     objective from ``v = w``. As in the published code ``v`` takes as many steps as ``w``, at the
     same rate and on the same minibatches. Unlike there, both have the momentum, weight decay and
     clipping of the local step (published: none), and the server weights changes by support sizes
@@ -60,8 +60,8 @@ class Ditto(PersonalWeights):
         ),
         (
             "paper and code",
-            "A newcomer, whom neither covers, takes finetune_steps steps from v = w.",
-            "yes, by how much is not known: it alone makes a newcomer's model",
+            "A new client, whom neither covers, takes finetune_steps steps from v = w.",
+            "yes, by how much is not known: it alone makes a new client's model",
         ),
     )
 

@@ -30,7 +30,7 @@ class FedEM(SeveralModels):
     Every client, seen or not, is served ``p(y | x) = sum over m of pi_m p_m(y | x)``, its weights
     fitted to its labelled support under the trained models by ``serving_steps`` rounds of
     expectation and maximisation from equal ones. Nothing else is trained. A client without any
-    point gets the mean weights of the seen clients.
+    point gets the mean of the seen clients' weights.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class FedEM(SeveralModels):
         (
             "code",
             "A served client's weights are fitted anew from equal ones (there a seen client has "
-            "those of its last round, and a newcomer takes one step at every evaluation).",
+            "those of its last round, and a new client takes one step at every evaluation).",
             "not known",
         ),
         (

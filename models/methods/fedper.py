@@ -13,7 +13,7 @@ class FedPer(SharedBody):
     """FedPer (Arivazhagan et al., 2019): every local step trains the body and the client's head.
 
     With ``head_layers=0`` the method is FedAvg; with all layers in the head every seen client
-    trains alone. A newcomer trains a fresh head on the frozen body. All settings are those of
+    trains alone. A new client trains a fresh head on the frozen body. All settings are those of
     :class:`~latecomer.models.families.shared_body.SharedBody`.
     """
 
@@ -28,7 +28,7 @@ class FedPer(SharedBody):
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "paper",
-            "A newcomer trains a fresh head on the frozen body, which the paper does not say; "
+            "A new client trains a fresh head on the frozen body, which the paper does not say; "
             "momentum, decay and clipping are those of the local step.",
             "not known",
         ),

@@ -18,7 +18,7 @@ class FedRep(SharedBody):
 
     The local steps that a study gives every method are divided between the two in the ratio of
     ``head_epochs`` to ``body_epochs``. With ``head_layers=0`` the body takes all of them and the
-    method is FedAvg. A newcomer trains a fresh head on the frozen body. The other settings are
+    method is FedAvg. A new client trains a fresh head on the frozen body. The other settings are
     those of :class:`~latecomer.models.families.shared_body.SharedBody`.
 
     Attributes

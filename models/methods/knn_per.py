@@ -36,7 +36,7 @@ class KNNPer(AveragedWeights):
 
     ``k`` in {5, 10} and the weight in {0, .1, ..., 1} are chosen for each client by its error on
     samples that the global model was not trained on; among equals the lowest log-loss, then the
-    smallest weight, wins. Of a newcomer that is its whole support. A seen client keeps a tenth of
+    smallest weight, wins. Of a new client that is its whole support. A seen client keeps a tenth of
     its support (rounded up) back from training, evenly spaced and the same for every seed. The
     neighbours of a sample, in choosing, are all other samples of the client. A client with one
     sample holds nothing back and is served the global model.
@@ -68,8 +68,8 @@ class KNNPer(AveragedWeights):
         (
             "paper and code",
             "k and weight are chosen for each client: a seen one on a tenth of its support that "
-            "training does not see, a newcomer by leaving one out. The paper chooses on validation "
-            "data, the code scans the weight on test data, PeFLL's baselines choose by "
+            "training does not see, a new client by leaving one out. The paper chooses on "
+            "validation data, the code scans the weight on test data, PeFLL's baselines choose by "
             "cross-validation.",
             "yes, by how much is not known: chosen on samples that a net was trained on, a weight "
             "of 0 wins once the net fits them, and seen clients get FedAvg's. "

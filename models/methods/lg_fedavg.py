@@ -25,7 +25,7 @@ class LGFedAvg(FineTuned, AveragedWeights):
     """LG-FedAvg (Liang et al., 2020): FedAvg first; then own bodies train under a global head.
 
     In the second phase a client's body starts from FedAvg's, trains whenever the client is drawn
-    and stays with it, and the head alone is averaged. A newcomer trains the mean of the seen
+    and stays with it, and the head alone is averaged. A new client trains the mean of the seen
     clients' bodies under the frozen head: ours, the published code has an ensemble of local models.
 
     Attributes
@@ -36,9 +36,9 @@ class LGFedAvg(FineTuned, AveragedWeights):
     head_layers : int
         Number of last layers that are the head.
     novel_lr : float or None
-        Rate of training a newcomer; None: ``local_lr``.
+        Rate of training a new client; None: ``local_lr``.
     novel_steps, novel_batch_size : int
-        Steps of a newcomer's body, 0 for none, and their batch size.
+        Steps of a new client's body, 0 for none, and their batch size.
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step.
     """
@@ -60,9 +60,9 @@ class LGFedAvg(FineTuned, AveragedWeights):
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "code",
-            "A newcomer trains the mean of the seen clients' bodies under the frozen head (there "
+            "A new client trains the mean of the seen clients' bodies under the frozen head (there "
             "unknown clients are served by an ensemble of local models).",
-            "yes, by how much is not known: it alone makes a newcomer's model",
+            "yes, by how much is not known: it alone makes a new client's model",
         ),
         (
             "code",

@@ -21,18 +21,18 @@ from latecomer.models.task.task import Task
 class Local(FineTuned):
     """Training without a federation, the baseline for every other method.
 
-    A seen client's model is trained further whenever the client is drawn; a newcomer trains one
+    A seen client's model is trained further whenever the client is drawn; a new client trains one
     from random weights. Where a round is chosen by validation, seen clients have that round's
-    models, newcomers those of their last step.
+    models, new clients those of their last step.
 
     Attributes
     ----------
     local_lr, local_momentum, local_weight_decay, clip_norm : float
         The local step.
     novel_lr : float or None
-        Rate of training a newcomer; None: ``local_lr``.
+        Rate of training a new client; None: ``local_lr``.
     novel_steps, novel_batch_size : int
-        Local steps of a newcomer (pFedHN's baseline: 2000) and their batch size.
+        Local steps of a new client (pFedHN's baseline: 2000) and their batch size.
     """
 
     local_lr: float = number(5e-3, above=0)
@@ -55,7 +55,7 @@ class Local(FineTuned):
         (
             "paper and code",
             "Momentum begins anew every epoch. Seen clients have the epoch that validation picks, "
-            "newcomers the last one, which works against newcomers.",
+            "new clients the last one, which works against new clients.",
             "not known",
         ),
     )
@@ -97,6 +97,6 @@ class Local(FineTuned):
         return task.initial(generator)
 
     def tuning(self, task: Task, state: State) -> Tuning:
-        """Return how a newcomer trains a model of its own."""
+        """Return how a new client trains a model of its own."""
         rule = self.local.at(self.novel_lr)
         return Tuning(rule, self.novel_steps, self.novel_batch_size)

@@ -37,7 +37,7 @@ class PFedMe(FineTuned, GlobalWeights):
     the way to the cohort's mean ``w``; no step has momentum or clipping.
 
     The cohort alone trains (in the published code all clients do); ``thetas`` says what a seen
-    client is served, a newcomer the ``theta`` that SGD on its support finds for the global weights.
+    client is served; SGD on its support finds a new client the ``theta`` of the global weights.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class PFedMe(FineTuned, GlobalWeights):
         Steps of ``theta``, and of ``w``; either rate times ``lam`` should stay below 1.
     thetas : str
         ``kept`` serves a seen client the ``theta`` its last round ended with, tied to the weights
-        of that round; ``refit`` fits it to the present global weights, as a newcomer's is: nearer
+        of that round; ``refit`` fits it to the present global weights, as a new client's is: nearer
         to the published code, at ``finetune_steps`` steps a client and check.
     novel_lr, finetune_steps, finetune_batch_size, clip_norm : float or None, int, int, float
         Of fitting a ``theta`` by plain SGD when a client is served: rate (None: ``inner_lr``),
@@ -85,8 +85,8 @@ class PFedMe(FineTuned, GlobalWeights):
         ),
         (
             "paper and code",
-            "A newcomer's theta takes finetune_steps plain steps on its whole support.",
-            "yes, by how much is not known: it alone makes a newcomer's model",
+            "A new client's theta takes finetune_steps plain steps on its whole support.",
+            "yes, by how much is not known: it alone makes a new client's model",
         ),
     )
 

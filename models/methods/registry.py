@@ -64,10 +64,10 @@ METHODS: Mapping[str, "type[Method]"] = _Registry()
 
 @cache
 def method_facts() -> Mapping[str, Mapping[str, Any]]:
-    """Return the literals in the class bodies of all methods, and how many steps newcomers take.
+    """Return the literals in the class bodies of all methods, and how many steps new clients take.
 
     The files are read, not run: a report cites methods without loading torch. ``serving`` maps the
-    hyper-parameters whose product is the number of gradient steps a newcomer takes to their
+    hyper-parameters whose product is the number of gradient steps a new client takes to their
     defaults; it is empty for methods that take none.
 
     Examples

@@ -118,7 +118,7 @@ def cohort_strengths(
     objective : {"bound", "bound_kl"}
     task : Task
     tables : tuple of dict
-        The networks' weights (sections ``hyper`` and ``encoder``), the cohort's mean weights, and
+        The networks' weights (sections ``hyper`` and ``encoder``), the cohort's means, and
         the weights it was sent, ``[c, ...]``.
     batch : tuple of Tensor
         Inputs ``[c, b, ...]`` and labels ``[c, b]`` that give the risk.

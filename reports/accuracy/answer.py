@@ -1,4 +1,4 @@
-"""Answers how well methods serve unseen clients, and whether one stands out."""
+"""Answers how well methods serve new clients, and whether one stands out."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -21,7 +21,7 @@ HOW = "paired over clients, 5%, Holm over all pairs"
 
 
 def answer_accuracy(material: Material) -> Answer | None:
-    """Say from what to what methods err on novel clients, and name one only if a test does.
+    """Say from what to what methods err on new clients, and name one only if a test does.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def _as_accuracies(frame: pd.DataFrame) -> str:
 
 
 def said_of_errors(frame: pd.DataFrame) -> list[str]:
-    """Say how novel clients are served, in a sentence or two.
+    """Say how new clients are served, in a sentence or two.
 
     Parameters
     ----------

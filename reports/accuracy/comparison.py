@@ -49,7 +49,7 @@ def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) 
     axes.tick_params(axis="y", length=0, labelsize=6.5 if narrow else None)
     axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_color(INK)
-    axes.set_xlabel("mean rank over novel clients" + (" (1: least error)" if not narrow else ""))
+    axes.set_xlabel("mean rank over new clients" + (" (1: least error)" if not narrow else ""))
     axes.grid(axis="x")
     return figure
 
@@ -60,7 +60,7 @@ def describe_ranks(frame: pd.DataFrame) -> str:
     said = [
         f"{names[row['label'], row['predictor']]} {row['mean_rank']:.1f}" for row in records(frame)
     ]
-    return f"Mean ranks over novel clients, 1 is least error: {', '.join(said)}."
+    return f"Mean ranks over new clients, 1 is least error: {', '.join(said)}."
 
 
 def ranks_caption(frame: pd.DataFrame) -> str:
@@ -69,7 +69,7 @@ def ranks_caption(frame: pd.DataFrame) -> str:
     n_models, n_clients = len(frame), int(first["n_clients"])
     p = "below 0.001" if first["p"] < 0.001 else f"{first['p']:.2g}"
     text = (
-        f"Every novel client ranks the {n_models} models by its error, averaged over "
+        f"Every new client ranks the {n_models} models by its error, averaged over "
         f"{count(int(first['n_seeds']), 'seed')}; marks are mean ranks over "
         f"{count(n_clients, 'client')}, bars reach half the critical difference "
         f"({first['critical_difference']:.2f}) to both sides. Two models differ at 5% where their "

@@ -207,7 +207,7 @@ def _convergence(material: Material) -> Iterator[Block]:
         frame,
         title="Gradient norm along the run against the theorem's rate",
         alt=describe_convergence(frame),
-        caption="Marks: squared norm of the gradient of PeFLL's objective over all training "
+        caption="Marks: squared norm of the gradient of PeFLL's objective over all seen "
         "clients, exact at that round. Whole lines: its mean over the measured rounds so far, the "
         "theorem's left side. Dashed: the right side for a training of so many rounds, with the "
         "constants found along this one. Means over seeds; log scale.",

@@ -37,11 +37,11 @@ CURVES: Mapping[str, tuple[str, dict[str, Any]]] = {
         {"color": "#2f6fe0", "linestyle": "none", "marker": "o", "markerfacecolor": "none"},
     ),
     "novel_principal_components": (
-        "closed-form optimum (PCA), novel clients",
+        "closed-form optimum (PCA), new clients",
         {"color": "#e87500", "linestyle": "-", "marker": "none"},
     ),
     "novel_gradient_descent": (
-        "gradient descent, novel clients",
+        "gradient descent, new clients",
         {"color": "#e87500", "linestyle": "none", "marker": "s", "markerfacecolor": "none"},
     ),
 }

@@ -1,4 +1,4 @@
-"""Errors of seen and novel clients side by side, and the generalization gap."""
+"""Errors of seen and new clients side by side, and the generalization gap."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -64,17 +64,17 @@ def accuracy_table(material: Material) -> Table | None:
         if pair in novel and novel[pair]["tied"]:
             bold.append((place, heads["novel"]))
     caption = (
-        f"Error of seen and novel clients without shift: mean over clients, then over seeds; "
+        f"Error of seen and new clients without shift: mean over clients, then over seeds; "
         f"{over_seeds(frame)}. Accuracy is 100% less the error. The interval is the 95% "
         "t-interval over clients, each client averaged over seeds. Gap: points of error lost on "
-        "novel clients, novel minus seen error, with its 95% interval over clients and seeds. "
+        "new clients, novel minus seen error, with its 95% interval over clients and seeds. "
         "Bold: the lowest novel error and every one not significantly worse (paired t-test over "
         "clients, Holm over all pairs, 5%)."
         + (STEPS_CAPTION if material.steps else "")
         + (LESS_ALONE_CAPTION if less else "")
     )
     words = ("method", "new clients get")
-    told = "Accuracy of seen and novel clients"
+    told = "Accuracy of seen and new clients"
     return Table("accuracy", caption, frame, pd.DataFrame(shown), words, tuple(bold), told)
 
 
@@ -100,7 +100,7 @@ def _novel_cells(row: Mapping[str, Any] | None) -> dict[str, str]:
 def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
     """Draw the generalization gap per model: a point per seed, the mean, its 95% interval.
 
-    Points of error lost on novel clients, positive where they are served worse; the interval is
+    Points of error lost on new clients, positive where they are served worse; the interval is
     over clients and seeds.
 
     Parameters
@@ -137,7 +137,7 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
     axes.set_yticks([] if narrow else range(len(names)), [] if narrow else list(names.values()))
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel("points of error lost on novel clients")
+    axes.set_xlabel("points of error lost on new clients")
     axes.grid(axis="x")
     return figure
 
@@ -154,13 +154,13 @@ def describe_gap(gaps: pd.DataFrame) -> str:
     for pair, name in names.items():
         mean = means[pair]
         said.append(f"{name} {points(mean['mean'])} ({count(int(mean['n_seeds']), 'seed')})")
-    return f"Points of error lost on novel clients: {'; '.join(said)}."
+    return f"Points of error lost on new clients: {'; '.join(said)}."
 
 
 def _accuracy(material: Material) -> Iterator[Block]:
     yield Text(
         Markup(
-            "Seen clients trained the federation. Novel clients played no part in training, in any "
+            "Seen clients trained the federation. New clients played no part in training, in any "
             "choice or in any certificate; each is served from its own support data by its "
             'method\'s protocol (<a href="#method">how</a>) and measured on its query data.'
         )
@@ -179,7 +179,7 @@ def _gap(material: Material) -> Iterator[Block]:
             alt=describe_gap(gaps),
             caption="Novel minus seen error: a mark per seed, a bar at the mean, a band for its "
             "95% interval over clients and seeds (in brackets). Right of 0: late clients are "
-            "served worse. Seen and novel clients are other clients, the same for every method.",
+            "served worse. Seen and new clients are other clients, the same for every method.",
         )
 
 

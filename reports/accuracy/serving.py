@@ -1,4 +1,4 @@
-"""What serving a newcomer costs, beside the error that it buys."""
+"""What serving a new client costs, beside the error that it buys."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -37,7 +37,7 @@ def serving_frame(tables: CellTables, rows: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label seed client n_support n_query personalize_seconds predict_seconds rounds down_bytes
-        up_bytes bytes error``, one row per trained model and novel client; ``bytes`` both ways
+        up_bytes bytes error``, one row per trained model and new client; ``bytes`` both ways
         together.  Unknown values are NaN.
     """
     frame = joined(tables, ("label", "seed", "client", *NUMBERS), NUMBERS)
@@ -87,7 +87,7 @@ def serving_summary(frame: pd.DataFrame) -> pd.DataFrame:
 
 @styled
 def serving_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE) -> Figure:
-    """Draw the novel clients' error against the seconds and against the bytes of serving one.
+    """Draw the new clients' error against the seconds and against the bytes of serving one.
 
     A mark per method; a vertical bar is the 95% interval over clients, a horizontal one reaches
     from the fastest to the slowest client.  Methods that send nothing stand at the left edge.
@@ -123,7 +123,7 @@ def serving_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE) -> 
         axes.set_ylim(bottom=0)
         axes.grid()
     for axes in grid if narrow else grid[:1]:
-        axes.set_ylabel("error of novel clients (%)")
+        axes.set_ylabel("error of new clients (%)")
     _legend(figure, summary, look, narrow)
     return figure
 
@@ -219,14 +219,14 @@ def serving_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
             }
         )
     caption = (
-        "What serving one novel client takes until it has its model, and until its query data are "
+        "What serving one new client takes until it has its model, and until its query data are "
         "predicted. Bytes follow from the sizes of what each method's "
         "protocol sends; seconds are measured on this machine, the server's work included and the "
         "network's not, and do not repeat. Medians over clients and seeds; error: mean over "
         f"clients, then over seeds, {PLUS_MINUS} one standard deviation over seeds in points; the "
         "interval is the 95% t-interval over clients."
     )
-    cells, label = pd.DataFrame(shown_rows), "Cost of serving a novel client"
+    cells, label = pd.DataFrame(shown_rows), "Cost of serving a new client"
     return Table("serving-cost", caption, summary, cells, ("method",), label=label)
 
 
@@ -249,14 +249,14 @@ def describe_serving(frame: pd.DataFrame) -> str:
         f"error {percent(row['error'])}"
         for row in records(serving_summary(frame))
     ]
-    return f"Cost of serving one novel client and its error: {'; '.join(said)}."
+    return f"Cost of serving one new client and its error: {'; '.join(said)}."
 
 
 def serving_caption(frame: pd.DataFrame) -> str:
     """Say how to read ``serving_figure``."""
     clients, seeds = frame["client"].nunique(), frame["seed"].nunique()
     text = (
-        f"A mark per method, {count(clients, 'novel client')}, {count(seeds, 'seed')}; the upright "
+        f"A mark per method, {count(clients, 'new client')}, {count(seeds, 'seed')}; the upright "
         "bar is the 95% t-interval of the error over clients, the level one reaches from the "
         "fastest to the slowest client. Further down is better, further left is cheaper."
     )
@@ -276,11 +276,11 @@ def _serving(material: Material) -> Iterator[Block]:
         "serving-cost",
         partial(serving_figure, frame, material.looks),
         frame,
-        title="Cost of serving a newcomer, and its error",
+        title="Cost of serving a new client, and its error",
         alt=describe_serving(frame),
         caption=serving_caption(frame),
     )
     yield serving_table(frame, material.labels)
 
 
-SERVING = Section("serving", _serving, title="What serving a newcomer costs")
+SERVING = Section("serving", _serving, title="What serving a new client costs")

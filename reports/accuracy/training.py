@@ -1,4 +1,4 @@
-"""Losses along the training, and errors of seen and of novel clients where they were measured."""
+"""Losses along the training, and errors of seen and of new clients where they were measured."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -41,7 +41,7 @@ def training_frame(tables: CellTables) -> pd.DataFrame:
 def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
     """Draw error against rounds, a line per method and group, the mean over seeds.
 
-    Of more than eight methods the five of least mean error are drawn.  Novel clients' lines are
+    Of more than eight methods the five of least mean error are drawn.  New clients' lines are
     solid, with marks; they are only shown, and no choice uses them.
 
     Parameters
@@ -103,8 +103,8 @@ def training_caption(frame: pd.DataFrame) -> str:
     """Say what ``training_figure`` averages and what it is not used for."""
     seeds = count(int(frame["seed"].nunique()), "seed")
     text = (
-        f"Mean over clients, then over {seeds}; whole lines with marks are novel clients, dashed "
-        "and dotted ones seen clients' validation and test data. Novel clients are measured along "
+        f"Mean over clients, then over {seeds}; whole lines with marks are new clients, dashed "
+        "and dotted ones seen clients' validation and test data. New clients are measured along "
         "the way for this figure only."
     )
     others = frame["label"].nunique() - len(leaders(frame, "error"))

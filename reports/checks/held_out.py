@@ -18,7 +18,7 @@ from latecomer.reports.guarantees.certificate import declared_certificates
 FEW_CLIENTS = 20
 FEW_POINTS = 5
 SHARE = 0.1  # of clients with few points
-LEVEL = 0.01  # of the test for newcomers unlike the certified clients
+LEVEL = 0.01  # of the test for new clients unlike the certified clients
 
 
 def _few(material: Material) -> Iterator[Found]:

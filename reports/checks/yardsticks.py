@@ -19,7 +19,7 @@ DRAWS = 400
 
 
 def _novel(material: Material) -> pd.DataFrame:
-    """Return each method's mean error over seeds on each unshifted novel client."""
+    """Return each method's mean error over seeds on each unshifted new client."""
     errors = primary_predictor(material.errors)
     plain = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
     return plain.groupby(["method", "label", "client"], sort=False)["error"].mean().reset_index()
@@ -111,9 +111,9 @@ CHECKS = (
         "Worse than training alone",
         _than_local,
         "Clients that would do better without the federation have no reason to join it.",
-        "Let newcomers train longer, give methods more rounds or rates chosen by seen clients "
+        "Let new clients train longer, give methods more rounds or rates chosen by seen clients "
         "(`train.tune_newcomers`), or accept that these clients need no federation.",
-        "Newcomers have no labels in your use, so that training alone is not on offer.",
+        "New clients have no labels in your use, so that training alone is not on offer.",
     ),
     Check(
         "LC004",
@@ -123,7 +123,7 @@ CHECKS = (
         "the class that the client's own support has most of, which takes labels to know; its "
         "error is the mean over random parts of the client's points in place of the support.",
         "Check that the training learns at all (LC007, LC008) and that settings fit the data.",
-        "Newcomers have no labels, or errors of rare classes are what you care about.",
+        "New clients have no labels, or errors of rare classes are what you care about.",
     ),
     Check(
         "LC005",

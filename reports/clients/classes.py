@@ -35,7 +35,7 @@ def class_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``group client class n share``, ``share`` of the client's samples; seen, certification and
-        novel clients in this order, each group sorted by the class a client has most of.
+        new clients in this order, each group sorted by the class a client has most of.
     """
     table = pd.DataFrame(list(records))
     columns = ["group", "client", "class", "n", "share"]
@@ -143,8 +143,8 @@ def _class_map(material: Material) -> Iterator[Block]:
             title="Who holds which classes",
             alt=describe_classes(frame),
             caption="A column per client, a row per class; the fuller the colour, the larger the "
-            "share of the client's samples (support, validation and query together). Novel and "
-            "certification clients were not trained on.",
+            "share of the client's samples (support, validation and query together). New and "
+            "held-out clients were not trained on.",
         )
 
 

@@ -33,7 +33,7 @@ def correlation_frame(tables: CellTables) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``label seed round spearman n_clients``: the mean over the novel clients of
+        ``label seed round spearman n_clients``: the mean over the new clients of
         ``spearman`` after ``round`` rounds; rounds in which it is not defined are left out.
     """
     columns = ("label", "seed", "group", "round", "spearman", "n_clients")
@@ -81,7 +81,7 @@ def correlation_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE)
 def agreement_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Rank correlation of descriptors and classes of the trained models.
 
-    For a novel client: Spearman's correlation, over the seen clients, of their descriptors'
+    For a new client: Spearman's correlation, over the seen clients, of their descriptors'
     distance to its descriptor with the distance of class proportions (PeFLL, section 4.1).
 
     Returns
@@ -111,16 +111,16 @@ def agreement_table(
             "rank correlation": f"{signed(row['spearman'])} {PLUS_MINUS} {_sd(row['sd_seeds'])}",
             **(_beside(row["spearman"], published.get(row["label"])) if published else {}),
             "95% over clients": f"{signed(row['lower'])} to {signed(row['upper'])}",
-            "novel clients": str(row["n_clients"]),
+            "new clients": str(row["n_clients"]),
             "seeds": str(row["n_seeds"]),
         }
         for row in records(frame)
     ]
     caption = (
-        "Spearman's rank correlation, over the seen clients, of a novel client's distance in "
+        "Spearman's rank correlation, over the seen clients, of a new client's distance in "
         "descriptors with its distance in class proportions, for the trained models: mean over "
-        f"novel clients, then over seeds, {PLUS_MINUS} one standard deviation over seeds. The "
-        "interval is the 95% t-interval over novel clients, each averaged over seeds."
+        f"new clients, then over seeds, {PLUS_MINUS} one standard deviation over seeds. The "
+        "interval is the 95% t-interval over new clients, each averaged over seeds."
     )
     if published:
         frame = frame.assign(paper=frame["label"].map(published))
@@ -156,9 +156,9 @@ def correlation_caption(frame: pd.DataFrame) -> str:
     seeds, clients = int(frame["seed"].nunique()), int(frame["n_clients"].max())
     ribbon = "; a ribbon of one standard deviation over seeds" if seeds > 1 else ""
     return (
-        f"Spearman's rank correlation, over the seen clients, of a novel client's distance in "
+        f"Spearman's rank correlation, over the seen clients, of a new client's distance in "
         f"descriptors with its distance in class proportions: 1 where descriptors rank clients as "
-        f"their classes do. Mean over {count(clients, 'novel client')}, then over "
+        f"their classes do. Mean over {count(clients, 'new client')}, then over "
         f"{count(seeds, 'seed')}{ribbon}."
     )
 

@@ -110,7 +110,7 @@ def descriptor_figure(
 
     Where classes have superclasses, a client bears the colour and mark of the one it has most of
     (as in Figure 4 of pFedHN).  Else there is one panel per class; the more of it a client
-    holds, the fuller its mark (after Figure 6 of OD-PFL).  Novel clients have a ring.
+    holds, the fuller its mark (after Figure 6 of OD-PFL).  New clients have a ring.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def descriptors_caption(frame: pd.DataFrame, label: str) -> str:
             "points at the same places."
         )
     if (own["group"] == "novel").any():
-        text += " A ring: a novel client."
+        text += " A ring: a new client."
     n = own["client"].nunique()
     near = neighbours_alike(own)
     return (

@@ -1,4 +1,4 @@
-"""How far novel clients are from the training ones, and how well they are served."""
+"""How far new clients are from the training ones, and how well they are served."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -27,7 +27,7 @@ NEAR = 0.04
 def diagnostics_figure(
     frame: pd.DataFrame, metric: str, looks: Looks, *, width: float = NARROW
 ) -> Figure:
-    """Draw error against one distance to the nearest training client, a mark per client.
+    """Draw error against one distance to the nearest seen client, a mark per client.
 
     The more marks there are, the fainter they are.  Lines join means of up to five groups of
     clients of about equal size.  Of more than eight methods only the lines are drawn: the five of
@@ -95,20 +95,20 @@ def describe_diagnostics(frame: pd.DataFrame, metric: str, labels: Sequence[str]
     low, high = own["distance"].min(), own["distance"].max()
     n = len(own) // max(own["label"].nunique(), 1)
     return (
-        f"Scatter of novel clients' error against {METRICS.get(metric, metric)}, "
+        f"Scatter of new clients' error against {METRICS.get(metric, metric)}, "
         f"{low:.2g} to {high:.2g}, {count(n, 'point')} for each of {listing(list(labels))}."
     )
 
 
 def distance_caption(frame: pd.DataFrame) -> str:
     """Say how many clients a ``diagnostics_figure`` of one distance shows, and who is in colour."""
-    clients = count(int(frame["client"].nunique()), "novel client")
+    clients = count(int(frame["client"].nunique()), "new client")
     told = f"{clients}, {counts(frame['n_seeds'], 'seed')}. {leaders_caption(frame, 'error')}"
     return told.strip()
 
 
 def rank_table(diagnostics: pd.DataFrame, labels: Sequence[str]) -> Table:
-    """Rank correlations of error with distance to the nearest training client."""
+    """Rank correlations of error with distance to the nearest seen client."""
     frame = in_order(rank_frame(diagnostics), labels)
     shifted = bool((diagnostics["shift"] != "none").any())
     cells: dict[str, dict[str, str]] = {}
@@ -120,8 +120,8 @@ def rank_table(diagnostics: pd.DataFrame, labels: Sequence[str]) -> Table:
         own = cells.setdefault(row["label"], {"method": model_called(row["label"])})
         own[head] = signed(row["spearman"])
     caption = (
-        "Spearman's rank correlation of a novel client's error (averaged over seeds) with its "
-        "distance to the nearest training client: of labels (KL, TV, JS, Hellinger), of inputs "
+        "Spearman's rank correlation of a new client's error (averaged over seeds) with its "
+        "distance to the nearest seen client: of labels (KL, TV, JS, Hellinger), of inputs "
         "(proxy A-distance); in brackets the number of points."
     )
     if shifted:
@@ -140,7 +140,7 @@ def _distances(material: Material) -> Iterator[Block]:
         yield Text("No distances between clients were computed.")
         return
     yield Text(
-        "How far each novel client is from its nearest training client, and how well it was "
+        "How far each new client is from its nearest seen client, and how well it was "
         "served. A mark is one client under one condition, averaged over seeds."
     )
     parts = {metric: frame[frame["metric"] == metric] for metric in DRAWN}

@@ -1,4 +1,4 @@
-"""Whether newcomers are like the clients that certificates were made on, told without labels."""
+"""Whether new clients are like the clients that certificates were made on, told without labels."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from latecomer.reports.display.table import Table
 from latecomer.reports.frames.errors import CONDITION, records
 
 ALARM = 0.05
-"""A newcomer whose p-value is at most this is called unlike the certified clients."""
+"""A new client whose p-value is at most this is called unlike the certified clients."""
 
 
 def likeness_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Sum up the p-values of novel clients, by condition.
+    """Sum up the p-values of new clients, by condition.
 
     They depend on no method and no training seed, so a client counts once for each split.
 
@@ -27,7 +27,7 @@ def likeness_frame(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``shift severity n_novel n_certified alarms median_p least_p``; ``alarms`` is the share of
-        novel clients with a p-value of at most ``ALARM``, ``least_p`` the smallest that there can
+        new clients with a p-value of at most ``ALARM``, ``least_p`` the smallest that there can
         be.
     """
     once = ["split", "split_seed", *CONDITION, "client"]
@@ -44,7 +44,7 @@ def likeness_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def likeness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
-    """Say how many newcomers are unlike the certified clients, by condition."""
+    """Say how many new clients are unlike the certified clients, by condition."""
     shown = pd.DataFrame(
         [
             {

@@ -16,8 +16,8 @@ Names = Mapping[Model, str]
 
 PUBLISHED = "published"
 PREDICTED = {
-    "gibbs": "weights drawn anew",
-    "deterministic": "mean weights",
+    "gibbs": "random weights",
+    "deterministic": "fixed weights",
     "prior": "before its tuning",
     "last-checkpoint": "last checkpoint",
     "random-checkpoint": "a checkpoint drawn at random",
@@ -50,7 +50,7 @@ def model_called(label: str, predictor: str = "") -> str:
     >>> model_called("fedavg r4:product"), model_called("pefll without ridges")
     ('FedAvg, certified while training (R4)', 'PeFLL without ridges')
     >>> model_called("pefll-stochastic", "gibbs"), model_called("mine")
-    ('PeFLL-stochastic, weights drawn anew', 'mine')
+    ('PeFLL-stochastic, random weights', 'mine')
     """
     plain, _, rule = label.rpartition(" ")
     route = ROUTES.get(rule.partition(":")[0]) if ":" in rule else None
@@ -66,8 +66,8 @@ def model_called(label: str, predictor: str = "") -> str:
 def as_subject(called: str) -> str:
     """End a name that contains a comma with another comma, before its verb.
 
-    >>> as_subject("PeFLL"), as_subject("PeFLL, weights drawn anew")
-    ('PeFLL', 'PeFLL, weights drawn anew,')
+    >>> as_subject("PeFLL"), as_subject("PeFLL, random weights")
+    ('PeFLL', 'PeFLL, random weights,')
     """
     return f"{called}," if ", " in called else called
 
@@ -88,8 +88,8 @@ def model_names(frame: pd.DataFrame) -> dict[Model, str]:
     >>> drawn = {"label": ["pefll", "pefll"], "predictor": ["gibbs", "deterministic"]}
     >>> model_names(pd.DataFrame(drawn))
     ... # doctest: +NORMALIZE_WHITESPACE
-    {('pefll', 'gibbs'): 'PeFLL, weights drawn anew',
-     ('pefll', 'deterministic'): 'PeFLL, mean weights'}
+    {('pefll', 'gibbs'): 'PeFLL, random weights',
+     ('pefll', 'deterministic'): 'PeFLL, fixed weights'}
     """
     models = models_in(frame)
     labels = [label for label, _ in models]

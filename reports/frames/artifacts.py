@@ -32,7 +32,7 @@ def split_tables(run: RunRecord, kind: str) -> list[Any]:
 
 
 def certified_order(run: RunRecord) -> tuple[str, ...]:
-    """Return a run's certification clients in the order in which its split drew them.
+    """Return a run's held-out clients in the order in which its split drew them.
 
     Rules that bet along the clients, or average over permutations of their order, start from it.
     Empty where the run holds no split, or several.

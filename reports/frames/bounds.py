@@ -38,11 +38,11 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
         ``label seed bound group shift severity predictor population sampling rigorous reason value
         delta n_clients vacuous certified measured n_novel covered pool others left_out overlap
         independent``: ``value`` is the raw bound, ``certified`` the mean error of the clients it
-        was made from, ``measured`` that of the ``n_novel`` novel clients, both under the same
-        condition and predictor, ``covered`` how many novel clients err at most ``value``, ``pool``
+        was made from, ``measured`` that of the ``n_novel`` new clients, both under the same
+        condition and predictor, ``covered`` how many new clients err at most ``value``, ``pool``
         the clients not trained on, where known, ``others`` what a bound over a pool leaves for its
         clients that were not scored, ``left_out`` the clients left out of the split, ``overlap``
-        the share of novel clients' query samples that clients used for tuning or training hold,
+        the share of new clients' query samples that clients used for tuning or training hold,
         ``independent`` whether clients are draws of an environment.
     """
     totals = rows[

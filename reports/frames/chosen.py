@@ -255,7 +255,7 @@ def dropped_systems(rows: pd.DataFrame, scorings: Sequence[Mapping[str, Any]]) -
     rows : pandas.DataFrame
         All rows of the run.
     scorings : sequence of mapping
-        ``RunRecord.scorings``: cells that scored certification clients, by split.
+        ``RunRecord.scorings``: cells that scored held-out clients, by split.
     """
     here = set(rows["cell"])
     splits = {one.get("split") for one in scorings if one.get("cell") in here}

@@ -59,7 +59,7 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     errors : pandas.DataFrame
-        ``client_errors`` of the novel clients without shift.
+        ``client_errors`` of the new clients without shift.
 
     Returns
     -------

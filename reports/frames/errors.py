@@ -94,7 +94,7 @@ def labels_in(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> list[
 
 
 def personalization(rows: pd.DataFrame) -> dict[str, str]:
-    """Map each label to how its method serves novel clients; it is unknown for failed cells."""
+    """Map each label to how its method serves new clients; it is unknown for failed cells."""
     known = rows.loc[
         (rows["method"] != "") & (rows["personalization"] != ""), ["label", "personalization"]
     ]
@@ -105,7 +105,7 @@ def serving_steps(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> d
     """Map each label to the gradient steps that a new client takes before it is served.
 
     A label is left out where they are not known: systems trained elsewhere, and methods from
-    outside the package whose newcomers train.
+    outside the package whose new clients train.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def shift_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def diagnostics_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Distance of every novel client to its nearest training client, beside its error.
+    """Distance of every new client to its nearest seen client, beside its error.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """What each model loses on clients that join late: one gap, one sign, one interval.
 
-A gap is the error of novel clients minus that of seen ones: points of error lost, positive where
+A gap is the error of new clients minus that of seen ones: points of error lost, positive where
 clients that join late are served worse.
 """
 
@@ -55,7 +55,7 @@ def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
     """Novel minus seen error of every model, with an interval over clients and seeds together.
 
     A client's error is averaged over seeds.  The squared standard error is the sum over three
-    samples: the novel clients, the seen clients, and the seeds (the variance of the single seeds'
+    samples: the new clients, the seen clients, and the seeds (the variance of the single seeds'
     gaps over the number of seeds); degrees of freedom after Welch and Satterthwaite.  Seeds also
     move the clients' means, so their share is counted more than once and the interval errs on the
     wide side.  With one seed it is over clients alone.

@@ -3,7 +3,7 @@
 ``paper_results.csv`` holds every number of the three papers' tables.  A study names its
 counterpart by ``paper: ["pefll-iclr:Table 1a"]``; words behind a second colon, as in
 ``odpfl:Table 1:dirichlet 10``, pick the lines whose data set or setting contains them.  A data set
-``cifar10->stl10`` says that newcomers' data come from ``stl10``, which is a shift of that name.
+``cifar10->stl10`` says that new clients' data come from ``stl10``, which is a shift of that name.
 """
 
 import math

@@ -29,7 +29,7 @@ def population_curves(tables: CellTables) -> pd.DataFrame:
 
 
 def population_points(rows: pd.DataFrame) -> pd.DataFrame:
-    """Measure novel clients of populations whose distance from the certified one is known.
+    """Measure new clients of populations whose distance from the certified one is known.
 
     Returns
     -------
@@ -120,13 +120,13 @@ def breaking_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def worst_group(rows: pd.DataFrame) -> pd.DataFrame:
-    """Set the certified error of all groups of a given share beside the worst novel clients' error.
+    """Set the certified error of all groups of a given share beside the worst new clients' error.
 
     Returns
     -------
     pandas.DataFrame
         ``label predictor seed share value delta measured n_clients``; ``measured`` is the mean
-        error of the worst ``share`` of the ``n_clients`` unshifted novel clients, the last of
+        error of the worst ``share`` of the ``n_clients`` unshifted new clients, the last of
         which counts in part.
     """
     chosen = rows[(rows["metric"] == "certified_population") & (rows["term"] == "")]

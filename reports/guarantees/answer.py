@@ -1,4 +1,4 @@
-"""Answers how far guarantees are from the error that newcomers really have, and why."""
+"""Answers how far guarantees are from the error that new clients really have, and why."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -36,7 +36,7 @@ PARTS = {
     "given_up": "accuracy given up by holding out",
     "other_clients": "by chance: other clients than the certified ones",
     "unavoidable": "least margin for equal scores of so few clients",
-    "excess": "what the rule pays beyond that",
+    "excess": "what the rule adds to that",
 }
 
 
@@ -55,7 +55,7 @@ def least_price(mean: Any, n_clients: Any, delta: Any) -> Any:
 def distance_frame(material: Material) -> pd.DataFrame:
     """Split the distance of every model's certificates from its measured error into parts.
 
-    Every model and proved bound of the mean error over unseen clients is of the seed that
+    Every model and proved bound of the mean error over new clients is of the seed that
     ``seeds_told`` keeps.  The distance is the value minus the novel error of the same method
     trained with nobody held out, where the study trained such a model, else minus the model's own
     novel error.

@@ -84,7 +84,7 @@ def _proven_scale(axes: Axes, frame: pd.DataFrame) -> None:
     top = 100 * min(max(float(below.max()) * 1.15 if len(below) else 0.5, right / 100), 1.0)
     axes.set_xlim(0, right)
     axes.set_ylim(0, top)
-    axes.set_xlabel("measured error of novel clients (%)")
+    axes.set_xlabel("measured error of new clients (%)")
     axes.set_ylabel("bound (%)")
     axes.grid()
 
@@ -160,8 +160,8 @@ def _beside_measured(material: Material) -> Iterator[Block]:
         yield Text("The study asked for no certificate and no bound.")
         return
     yield Text(
-        "A certificate uses the certification clients' scores and nothing of the novel clients; "
-        "the measured error beside it comes from the novel clients alone. (Where the clients are a "
+        "A certificate uses the held-out clients' scores and nothing of the new clients; "
+        "the measured error beside it comes from the new clients alone. (Where the clients are a "
         "finite pool, the certified mean counts both groups.) Each value belongs to one trained "
         "model."
     )
@@ -174,7 +174,7 @@ def _beside_measured(material: Material) -> Iterator[Block]:
             title="Bounds beside measured errors",
             alt=describe_bounds(bounds),
             caption="A mark per trained model and bound; its place to the right is the mean error "
-            "of the novel clients, whomever the bound is about. Filled: a certificate. Hollow: "
+            "of the new clients, whomever the bound is about. Filled: a certificate. Hollow: "
             "a formula without a proof for this model. Below the dashed line a bound would be "
             "below the measured error.",
         )

@@ -49,7 +49,7 @@ def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.
     pandas.DataFrame
         Its rows of one rule and delta per model, one for each seed.  ``mostly`` is whether it is
         over a pool most of which was scored; ``shown`` is the value or, where ``mostly``, what it
-        leaves for the pool's other clients, who are like newcomers.
+        leaves for the pool's other clients, who are like new clients.
     """
     frame = bounds[
         (bounds["shift"] == "none") & (bounds["population"] == "unseen-client") & bounds["rigorous"]

@@ -24,7 +24,7 @@ from latecomer.reports.guarantees.shares import curve_frame
 
 
 def error_distribution_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Share of novel clients whose unshifted error is above each level that occurs.
+    """Share of new clients whose unshifted error is above each level that occurs.
 
     Clients and seeds count alike: a client measured under three seeds is three measurements.
 
@@ -61,7 +61,7 @@ def leading_models(frame: pd.DataFrame) -> list[str]:
 def error_distribution_figure(
     frame: pd.DataFrame, looks: Looks, *, band: pd.DataFrame | None = None, width: float = WIDE
 ) -> Figure:
-    """Draw one panel per model: the share of novel clients with an error above each level.
+    """Draw one panel per model: the share of new clients with an error above each level.
 
     The other models stand behind in grey.  Of more than eight models only the eight of least mean
     error have panels.
@@ -129,13 +129,13 @@ def describe_distribution(frame: pd.DataFrame, band: pd.DataFrame | None) -> str
         own = frame[(frame["label"] == label) & (frame["predictor"] == predictor)]
         above = [float(own.loc[own["level"] <= t, "share"].iloc[-1]) for t in (0.0, 0.1)]
         said.append(f"{name} {percent(above[0], 0)} and {percent(above[1], 0)}")
-    text = f"Share of novel clients with an error above 0 and above 10%: {'; '.join(said)}."
+    text = f"Share of new clients with an error above 0 and above 10%: {'; '.join(said)}."
     return text if band is None else f"{text} A dashed certified bound lies above each curve."
 
 
 def distribution_caption(frame: pd.DataFrame, band: pd.DataFrame | None) -> str:
     """Say what ``error_distribution_figure`` counts and what its band is."""
-    clients = counts(frame["n_clients"], "novel client")
+    clients = counts(frame["n_clients"], "new client")
     some = frame["label"].nunique() > MOST_CURVES
     whose = f"for each of the {MOST_CURVES} models of least mean error" if some else "per model"
     whose = f"A panel {whose}, the others in grey: the" if len(model_names(frame)) > 1 else "The"
@@ -146,7 +146,7 @@ def distribution_caption(frame: pd.DataFrame, band: pd.DataFrame | None) -> str:
     if band is not None:
         level = chance(float(band["delta"].iloc[0]))
         text += (
-            " Dashed, one line a seed: the certified bound on that share, from the certification "
+            " Dashed, one line a seed: the certified bound on that share, from the held-out "
             f"clients; for each trained model all levels hold at once with probability {level}."
         )
     return text
@@ -158,7 +158,7 @@ def _distribution(material: Material) -> Iterator[Block]:
         return
     curves = curve_frame(material.tables("error_curve"))
     band = primary_predictor(curves[curves["shift"] == "none"]) if len(curves) else None
-    data = frame.assign(kind="measured on novel clients")
+    data = frame.assign(kind="measured on new clients")
     if band is not None:
         certified = band.rename(columns={"upper": "share"}).assign(kind="certified, at most")
         data = pd.concat([data, certified], ignore_index=True)

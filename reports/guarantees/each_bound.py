@@ -195,7 +195,7 @@ def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
     several = own["delta"].nunique() > 1
     next_client = bool((own["population"] == "next-client").all())
     clients = counted("", own.loc[own["n_novel"] > 0, "n_novel"]).strip()
-    beside = f"novel clients at or below it {clients.replace('(', '(of ').replace(' clients', '')}"
+    beside = f"new clients at or below it {clients.replace('(', '(of ').replace(' clients', '')}"
     beside = beside if next_client else f"measured novel error {clients}"
     seeds = sorted(int(seed) for seed in own["seed"].unique())
     write, unit = in_one_unit(own["value"])

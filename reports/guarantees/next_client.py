@@ -15,7 +15,7 @@ _TRAINED = [*MODEL, "seed"]
 
 
 def next_client_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Set each model's interval beside the share of novel clients whose error lies in it.
+    """Set each model's interval beside the share of new clients whose error lies in it.
 
     Returns
     -------

@@ -67,7 +67,7 @@ def draw_populations(
 ) -> Figure:
     """Draw certified error against radius, one panel per ball, one line per trained model.
 
-    Marks are measured errors of novel clients whose population lies at a known radius.  Of more
+    Marks are measured errors of new clients whose population lies at a known radius.  Of more
     than eight methods the five of least certified error are in colour.
 
     Parameters
@@ -149,13 +149,13 @@ def population_caption(curves: pd.DataFrame, points: pd.DataFrame, targets: Sequ
     """Say how ``draw_populations`` is read."""
     level = chance(float(curves["delta"].max()))
     text = (
-        "A line a trained model, from the certification clients: the certified mean error of every "
+        "A line a trained model, from the held-out clients: the certified mean error of every "
         "population Q of clients within the radius of theirs, P (of every group of at least the "
         f"share); by KL(Q || P) and chi2(Q || P), {NOTHING_NEW} Each line holds for all "
         f"its radii at once with probability {level}; a panel's line says nothing of another's."
     )
     if len(points):
-        n = counts(points["n_clients"], "novel client")
+        n = counts(points["n_clients"], "new client")
         text += f" Marks: the measured error of {n} of a population at that distance."
     if held_back(points).any():
         text += (
@@ -278,7 +278,7 @@ def measured_table(frame: pd.DataFrame) -> Table:
             }
         )
     caption = (
-        "Novel clients of populations at known distances: their mean error over seeds, with the "
+        "New clients of populations at known distances: their mean error over seeds, with the "
         "standard error of a mean over so many clients (the largest over seeds), and what was "
         "certified of populations that far away, lowest to highest over seeds. Largest share: "
         "how large a part of today's clients such a population may be. A dash: no finite distance, "
@@ -293,7 +293,7 @@ def measured_table(frame: pd.DataFrame) -> Table:
 
 
 def worst_table(frame: pd.DataFrame) -> Table:
-    """Show the certified error of every group of a given share beside the worst novel clients'."""
+    """Show the certified error of every group of a given share beside the worst new clients'."""
     names = model_names(frame)
     shown_rows = [
         {
@@ -301,15 +301,15 @@ def worst_table(frame: pd.DataFrame) -> Table:
             "share of clients": percent(float(str(share)), 0),
             "certified error at most": span(list(own["value"])),
             "with probability": chance(float(own["delta"].max())),
-            "worst novel clients": percent(own["measured"].mean()),
+            "worst new clients": percent(own["measured"].mean()),
             "highest over seeds": percent(own["measured"].max()),
-            "novel clients": str(int(own["n_clients"].max())),
+            "new clients": str(int(own["n_clients"].max())),
         }
         for (label, predictor, share), own in frame.groupby([*MODEL, "share"], sort=False)
     ]
     caption = (
         "Every group that makes up at least a share of the clients: its mean error is certified to "
-        "be at most this, lowest to highest over seeds. Beside it the share of the novel clients "
+        "be at most this, lowest to highest over seeds. Beside it the share of the new clients "
         "that is served worst, mean over seeds."
     )
     cells = pd.DataFrame(shown_rows)

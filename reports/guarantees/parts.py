@@ -16,8 +16,8 @@ Words = Callable[[float], str]
 
 QUANTITIES: tuple[tuple[str, str, Words], ...] = (
     ("gibbs_error", "error of drawn models", percent),
-    ("mean_parameter_error", "error of the mean weights", percent),
-    ("prior_error", "error of the prior's mean weights", percent),
+    ("mean_parameter_error", "error of the fixed weights", percent),
+    ("prior_error", "error of the prior's fixed weights", percent),
     ("reference_error", "error before the update", percent),
     ("kl_hyper", "KL of the system (nats)", number),
     ("sum_kl", "KL of the clients' models, summed (nats)", number),

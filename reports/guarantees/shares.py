@@ -32,7 +32,7 @@ def curve_frame(tables: CellTables) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label predictor seed bound shift severity delta level sampled upper``: from ``level`` to
-        the next one, ``sampled`` is the share of certification clients with an error above it and
+        the next one, ``sampled`` is the share of held-out clients with an error above it and
         ``upper`` its certified bound, all levels at once.
     """
     frame = joined(
@@ -47,14 +47,14 @@ def curve_frame(tables: CellTables) -> pd.DataFrame:
 
 
 def fraction_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Certified shares of clients above single thresholds, beside the novel clients' share.
+    """Certified shares of clients above single thresholds, beside the new clients' share.
 
     Returns
     -------
     pandas.DataFrame
         ``label predictor seed bound shift severity threshold value delta n_clients measured
         n_novel``: with probability 1 - delta at most ``value`` of the clients have an error above
-        ``threshold``; ``measured`` is that share among the ``n_novel`` novel clients.
+        ``threshold``; ``measured`` is that share among the ``n_novel`` new clients.
     """
     chosen = rows[(rows["metric"] == "certified_fraction") & (rows["term"] == "")]
     keys = [*MODEL, "seed", *CONDITION]
@@ -85,15 +85,15 @@ def fraction_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
                 "error above": percent(row["threshold"]),
                 "certified share at most": magnitude(row["value"]),
                 "with probability": chance(row["delta"]),
-                "share of novel clients": percent(row["measured"]),
-                "novel clients": str(row["n_novel"]),
-                "certification clients": str(row["n_clients"]),
+                "share of new clients": percent(row["measured"]),
+                "new clients": str(row["n_novel"]),
+                "held-out clients": str(row["n_clients"]),
             }
             for row in records(frame)
         ]
     )
     caption = (
-        "The share of clients whose error is above a threshold: certified from the certification "
+        "The share of clients whose error is above a threshold: certified from the held-out "
         "clients, and as it is among the novel ones. Each value belongs to one trained model."
     )
     words, label = ("method", "condition"), "Certified shares"
@@ -101,7 +101,7 @@ def fraction_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
 
 
 def price_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """List what each certificate pays on top of the measured mean, beside reference prices.
+    """List each certificate's margin over the measured mean, beside the least for equal scores.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
                 **{
                     head: _range(part[name])
                     for head, name in (
-                        ("paid (points)", "paid"),
+                        ("margin (points)", "paid"),
                         ("least for equal scores", "reference"),
                         ("least for equal scores, finite pool", "reference_pool"),
                     )
@@ -153,13 +153,13 @@ def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
             }
         )
     caption = (
-        "Paid: the certificate minus the certification clients' mean error, lowest to highest over "
-        "seeds. Least: what no deterministic rule could pay less than if every client had that "
-        "mean error, clients being independent draws or those of a finite pool; rules that use "
-        "that errors differ can."
+        "Margin: the certificate minus the held-out clients' mean error, lowest to highest over "
+        "seeds. Least: the margin below which no deterministic rule could go if every client had "
+        "that mean error, clients being independent draws or those of a finite pool; rules that "
+        "use that errors differ can."
     )
     words = ("method", "certificate", "condition")
-    cells, label = pd.DataFrame(shown), "Prices of certificates"
+    cells, label = pd.DataFrame(shown), "Margins of certificates"
     return Table("prices", caption, frame, cells, words, label=label, noun="rows")
 
 

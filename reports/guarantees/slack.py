@@ -3,7 +3,7 @@
 A certificate's value minus the error that its system would have with nobody held out is the slack.
 It adds up from accuracy given up (the certified system's measured error minus that of the same
 method trained on the held-out clients as well), other clients (the certificate starts from its own
-clients' scores, the measured error is the novel clients'), and the certificate's terms.
+clients' scores, the measured error is the new clients'), and the certificate's terms.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ FEWEST = 3  # models that can be ranked
 def references(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Map each label to that of the same method trained on every client but the novel ones.
 
-    A study trains such models where ``evaluation.given_up`` is set.  Without certification clients
+    A study trains such models where ``evaluation.given_up`` is set.  Without held-out clients
     its usual models already are such, and models that a route trains are compared with them.
 
     Parameters
@@ -64,7 +64,7 @@ def references(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def slack_frame(
     rows: pd.DataFrame, reference: Mapping[str, str], bounds: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Break down how far every unshifted bound on unseen clients is from what was measured.
+    """Break down how far every unshifted bound on new clients is from what was measured.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def slack_frame(
         ``label predictor seed bound rigorous vacuous value measured lower upper n_novel slack`` and
         the parts that add up to ``slack``: ``given_up other_clients client_sampling sample_level
         monte_carlo``.  ``lower`` and ``upper`` are the 95% t-interval of ``measured`` over the
-        novel clients.  Where a label has no reference, ``given_up`` is NaN and the other parts
+        new clients.  Where a label has no reference, ``given_up`` is NaN and the other parts
         add up to ``slack``.
     """
     bounds = bound_frame(rows) if bounds is None else bounds
@@ -129,7 +129,7 @@ def _paid(terms: pd.DataFrame | None) -> tuple[float, dict[str, float]]:
 
 
 def _reference(means: pd.Series, row: Mapping[str, Any], reference: Mapping[str, str]) -> float:
-    """Return the reference's measured error: of the same predictor, else of the mean weights."""
+    """Return the reference's measured error: of the same predictor, else of the fixed weights."""
     label = reference.get(row["label"])
     for predictor in (row["predictor"], "deterministic"):
         if label is not None and (label, predictor, row["seed"]) in means.index:
@@ -153,7 +153,7 @@ def slack_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
                 f"value{unit}": write(row["value"]),
                 "is": kind,
                 "novel error (95%)": _measured(row),
-                "novel clients": str(row["n_novel"]),
+                "new clients": str(row["n_novel"]),
                 "slack": _points(row["slack"]),
                 "= accuracy given up": _points(row["given_up"]),
                 "+ other clients": _points(row["other_clients"]),
@@ -163,11 +163,11 @@ def slack_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
             }
         )
     caption = (
-        "Slack in points: the bound minus the novel clients' error under the same method trained "
+        "Slack in points: the bound minus the new clients' error under the same method trained "
         "on the certified clients as well (where nobody trained that, under the certified model). "
         "Accuracy given up: what the certified system's novel error is above that. Other clients: "
         "the bound starts from its own clients' scores. The interval is the 95% t-interval over "
-        "novel clients."
+        "new clients."
     )
     words = ("method", "bound", "is")
     cells, label = pd.DataFrame(shown), "Slack of bounds"
@@ -251,7 +251,7 @@ def order_table(frame: pd.DataFrame) -> Table:
         )
     caption = (
         "Kendall's rank correlation, across trained models, of a bound's value with the measured "
-        "gap (novel minus seen error) and with the measured error of novel clients; in brackets "
+        "gap (novel minus seen error) and with the measured error of new clients; in brackets "
         "the models that have both. Models of one split are measured on the same clients, so no "
         "interval is given. A vacuous bound may still order models."
     )

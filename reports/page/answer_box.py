@@ -24,7 +24,7 @@ MOST_ANSWERS = 6
 
 
 def ranking(frame: pd.DataFrame) -> str:
-    """Say from what to what methods err on novel clients, and name one only if a test does.
+    """Say from what to what methods err on new clients, and name one only if a test does.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def ranking(frame: pd.DataFrame) -> str:
         ``accuracy_frame`` of the rows.
     """
     frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean", kind="stable")
-    return " ".join(said_of_errors(frame)) if len(frame) else "No novel client was measured."
+    return " ".join(said_of_errors(frame)) if len(frame) else "No new client was measured."
 
 
 def shift_answers(frame: pd.DataFrame) -> list[str]:
@@ -118,7 +118,7 @@ def _certified(own: pd.DataFrame) -> dict[str, str]:
     if own.empty:
         return {"certified": "", "terms": ""}
     # A bound over a pool most of which was scored says little about the other clients: what it
-    # leaves for them tells how a newcomer is served.
+    # leaves for them tells how a new client is served.
     mostly, values = bool(own["mostly"].iloc[0]), own["shown"]
     left = int(own["pool"].iloc[0] - own["n_clients"].iloc[0]) if mostly else 0
     whom = f" for the {count(left, 'client')} neither trained on nor scored" if mostly else ""

@@ -122,7 +122,7 @@ def _by(frame: pd.DataFrame, *columns: str) -> dict[tuple[Any, ...], list[dict[s
 
 
 def _score_files(own: pd.DataFrame, stem: str) -> dict[str, str]:
-    """Write certification clients' scores for ``latecomer certify``, one file per predictor.
+    """Write held-out clients' scores for ``latecomer certify``, one file per predictor.
 
     Column ``order`` is the split's random order of the clients: some rules bet along it.
     """

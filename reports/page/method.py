@@ -41,7 +41,7 @@ def setup_card(rows: pd.DataFrame, study: Mapping[str, Any]) -> Named:
         ("Data", _settings(data, first="name")),
         ("Split", _settings(split, first="kind")),
         ("Clients", ", ".join(f"{n} {name}" for name, n in sizes.items())),
-        ("Samples per novel client", samples_per_client(rows)),
+        ("Samples per new client", samples_per_client(rows)),
         ("Training", f"{rounds} rounds; {_settings(train)}" if rounds else _settings(train)),
         ("Seeds", f"{count(len(seeds), 'training seed')}: {', '.join(str(s) for s in seeds)}"),
         ("Masking", f"{masking}: {MASKING.get(masking, masking)}"),
@@ -83,7 +83,7 @@ def _rounds(numbers: Sequence[int]) -> str:
 
 
 def samples_per_client(rows: pd.DataFrame) -> str:
-    """Say how much data the unshifted novel clients have."""
+    """Say how much data the unshifted new clients have."""
     own = rows[
         (rows["group"] == "novel")
         & (rows["metric"] == "error")
@@ -132,7 +132,7 @@ def command(study: Mapping[str, Any], env: Mapping[str, Any]) -> str:
 def protocols(
     rows: pd.DataFrame, study: Mapping[str, Any], labels: Sequence[str]
 ) -> list[dict[str, str]]:
-    """Say for each method how it serves a novel client, and all its settings.
+    """Say for each method how it serves a new client, and all its settings.
 
     Returns
     -------
@@ -182,11 +182,11 @@ def statement(
     masking = str((study.get("evaluation") or {}).get("classes", "all"))
     certifying = ""
     if held := sizes["certification"]:
-        certifying = f"{count(held, 'certification client')} gave scores to certificates and "
+        certifying = f"{count(held, 'held-out client')} gave scores to certificates and "
         certifying += "nothing else; "
     said = [
         f"{count(sizes['seen'], 'seen client')} trained every model; {certifying}"
-        f"{count(sizes['novel'], 'novel client')} had no part in training, in any "
+        f"{count(sizes['novel'], 'new client')} had no part in training, in any "
         "choice or in any certificate.",
         f"Split, data and shifts are drawn with split seed {split.get('seed', 0)}, the same for "
         "every method and training seed, so methods are compared on the same clients and samples.",
@@ -225,14 +225,14 @@ def _given(rows: pd.DataFrame) -> list[str]:
         f"{listing(given)} {'is a system' if one else 'are systems'} trained elsewhere "
         "(needs_training: false): nothing above about training is said of "
         f"{'it' if one else 'them'}, every seed serves the same system, and its gap says how seen "
-        "and novel clients differ unless the seen ones are those that it was trained on. Its user "
-        "vouches that no certification or novel client had part in that; its certificates and "
+        "and new clients differ unless the seen ones are those that it was trained on. Its user "
+        "vouches that no held-out or new client had part in that; its certificates and "
         "errors hold only then."
     ]
 
 
 def _tuned(rows: pd.DataFrame) -> list[str]:
-    """Say which rates newcomers train at, where seen clients chose them."""
+    """Say which rates new clients train at, where seen clients chose them."""
     chosen = rows[rows["metric"] == "novel_lr"]
     if chosen.empty:
         return []
@@ -242,19 +242,19 @@ def _tuned(rows: pd.DataFrame) -> list[str]:
     ]
     n_clients = int(chosen["n_clients"].max())
     return [
-        f"Newcomers train at a rate chosen by the validation error of {n_clients} seen clients "
-        f"refitted as newcomers: {', '.join(told)}. No novel client had part in it; the method was "
+        f"New clients train at a rate chosen by the validation error of {n_clients} seen clients "
+        f"refitted as new clients: {', '.join(told)}. No new client had part in it; the method was "
         "trained on what these clients are refitted on, so that their error may hardly depend on "
         "the rate."
     ]
 
 
 def _exceptions(study: Mapping[str, Any]) -> list[str]:
-    """Say which models of a study did see certification clients, if any."""
+    """Say which models of a study did see held-out clients, if any."""
     said = []
     if (study.get("evaluation") or {}).get("given_up"):
         said.append(
-            "Every method was trained once more on the certification clients as well. These models "
+            "Every method was trained once more on the held-out clients as well. These models "
             "stand only where it is said what holding clients out costs; nothing of them is "
             "certified."
         )
@@ -263,7 +263,7 @@ def _exceptions(study: Mapping[str, Any]) -> list[str]:
     if own and (study.get("split") or {}).get("kind") in IID_SPLITS:
         named = listing([route.upper() for route in own])
         said.append(
-            f"{named} train models of their own, which take the certification clients for the ones "
+            f"{named} train models of their own, which take the held-out clients for the ones "
             "that they tune on or let join; these models' certificates account for it."
         )
     return said
@@ -271,11 +271,11 @@ def _exceptions(study: Mapping[str, Any]) -> list[str]:
 
 def _scored(scorings: Sequence[Mapping[str, Any]]) -> str:
     if not scorings:
-        return "How often the certification clients were scored is not on record here."
+        return "How often the held-out clients were scored is not on record here."
     splits = dict.fromkeys(str(entry.get("split")) for entry in scorings)
     times = max(int(entry.get("times", 0)) for entry in scorings)
     text = (
-        f"The certification clients were scored once by each of {count(times, 'trained model')}"
+        f"The held-out clients were scored once by each of {count(times, 'trained model')}"
         f"{'' if len(splits) == 1 else f' (at most, on {len(splits)} splits)'}, in this run "
         "directory so far. Certificates lose their meaning when rules or models are chosen after "
         "looking at these scores."
@@ -343,7 +343,7 @@ def _protocols(material: Material) -> Iterator[Block]:
     if told:
         rows = [list(one.values()) for one in told]
         listed = Listing("Protocols", columns, rows, sortable=True)
-        yield Group([listed], "How each method serves a novel client, and all its settings")
+        yield Group([listed], "How each method serves a new client, and all its settings")
 
 
 def _failures(material: Material) -> Iterator[Block]:

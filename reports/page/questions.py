@@ -89,7 +89,7 @@ def asked(study: Mapping[str, Any]) -> tuple[str, ...]:
 def answers(material: Material) -> list[Answer]:
     """Answer a study's questions in their order; leave out those that the run cannot answer.
 
-    A run that answers none of them is still asked how well it serves newcomers.
+    A run that answers none of them is still asked how well it serves new clients.
 
     Parameters
     ----------

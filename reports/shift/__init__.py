@@ -1,1 +1,1 @@
-"""What newcomers lose as inputs, labels or populations shift."""
+"""What new clients lose as inputs, labels or populations shift."""

@@ -1,4 +1,4 @@
-"""Answers what is lost when newcomers' inputs or labels shift, and whether a model stands out."""
+"""Answers what is lost when new clients' inputs or labels shift, and whether a model stands out."""
 
 from collections.abc import Sequence
 from functools import partial

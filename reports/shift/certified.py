@@ -107,7 +107,7 @@ def say_certified(certified: pd.DataFrame) -> str:
     level = chance(float(certified["delta"].max()))
     text = (
         f" Ticks: certified for one severity alone, with probability {level}, from {clients} "
-        "certification clients under the same shift, support and query alike"
+        "held-out clients under the same shift, support and query alike"
     )
     if certified["together"].any():
         text += (

@@ -1,4 +1,4 @@
-"""Shift figures: error of novel clients against the severity of one shift."""
+"""Shift figures: error of new clients against the severity of one shift."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -97,7 +97,7 @@ def shift_figure(
         top = max(top, draw_certified(axes, certified, place, drawn))
     top = min(max(top * 1.06, 1.0), 100.0)
     axes.set_ylim(0, top)
-    axes.set_ylabel("error of novel clients (%)")
+    axes.set_ylabel("error of new clients (%)")
     _severity_axis(bottom, place, shift)
     axes.grid(axis="y")
     if heuristic is not None and len(heuristic):
@@ -230,13 +230,13 @@ def describe_shift(frame: pd.DataFrame, shift: str) -> str:
         if part["severity"].isna().any():
             cells = [percent(mean) for mean in part["mean"]]
         said.append(f"{model_called(str(label))} {', '.join(cells)}")
-    return f"Error of novel clients under {shift}: {'; '.join(said)}."
+    return f"Error of new clients under {shift}: {'; '.join(said)}."
 
 
 def shift_caption(frame: pd.DataFrame, shift: str) -> str:
     """Say what in ``shift_figure`` does not explain itself: counts, the control, grey lines."""
     own = frame[frame["shift"] == shift]
-    text = f"{counts(own['n_clients'], 'novel client')}, {counts(own['n_seeds'], 'seed')}. "
+    text = f"{counts(own['n_clients'], 'new client')}, {counts(own['n_seeds'], 'seed')}. "
     text += leaders_caption(frame, "mean")
     if (frame["shift"] == shift + CONTROL).any():
         text += (
@@ -295,7 +295,7 @@ def _shift(material: Material) -> Iterator[Block]:
     bounds, terms = material.bounds, material.anatomy
     heuristic = bounds[bounds["bound"] == "ben_david"]
     terms = terms[terms["bound"] == "ben_david"]
-    told = "The same models, the novel clients' data shifted. "
+    told = "The same models, the new clients' data shifted. "
     if (frame["n_seeds"] > 1).any():
         told += "A ribbon is one standard deviation over seeds."
     else:

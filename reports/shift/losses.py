@@ -1,4 +1,4 @@
-"""Frames of what models lose as inputs or labels of newcomers shift."""
+"""Frames of what models lose as inputs or labels of new clients shift."""
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ def neutral_severity(shift: str) -> float:
 
 
 def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
-    """Set every novel client's error under every shift beside its error before.
+    """Set every new client's error under every shift beside its error before.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The ``errors`` of novel clients under a shift, with ``error_before`` (under the
+        The ``errors`` of new clients under a shift, with ``error_before`` (under the
         matched control, where another data set has one), ``paired`` (False where the shift draws
         other clients: then ``error_before`` is the mean of the unshifted ones) and ``distance``
         (of the severity from the one that changes nothing; from 0 where that is unknown).
@@ -70,7 +70,7 @@ def at_severest(shifted: pd.DataFrame) -> pd.DataFrame:
 
 
 def loss_frame(shifted: pd.DataFrame) -> pd.DataFrame:
-    """Say what every model loses under every shift, on the novel clients of both conditions.
+    """Say what every model loses under every shift, on the new clients of both conditions.
 
     Parameters
     ----------

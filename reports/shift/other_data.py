@@ -14,7 +14,7 @@ from latecomer.reports.words import sentence_case
 
 
 def effect_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Effect of other data on novel clients: error under the shift minus that under its control.
+    """Effect of other data on new clients: error under the shift minus that under its control.
 
     Each client is paired with itself; its difference is averaged over seeds before any spread over
     clients is taken.

@@ -17,7 +17,7 @@ def test_what_is_foretold_is_close_to_the_least_price(certified, outside):
 
 
 def test_without_certificates_only_the_roles_are_told():
-    assert foretold((8, 0, 4), 4, None) == ("12 clients: 8 train, 0 are certified, 4 are newcomers")
+    assert foretold((8, 0, 4), 4, None) == ("12 clients: 8 train, 0 are certified, 4 are new")
 
 
 def test_six_sites_are_told_what_they_can_show():

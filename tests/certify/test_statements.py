@@ -81,7 +81,7 @@ def test_routes_on_an_environment_name_the_finite_law_and_the_overlap():
     for bound in ("r1:product", "r4:product", "r5:occam"):
         said = statement(KINDS[f"{bound}, independent clients"])
         assert "drawn from the finite set laid aside" in said
-        assert "18.0% of the query samples of the novel clients" in said
+        assert "18.0% of the query samples of the new clients" in said
 
 
 def test_what_is_no_proof_says_so_and_why():

@@ -144,7 +144,7 @@ def test_an_alarm_says_what_it_promises(losses: str) -> None:
     ).splitlines()
     assert shown[0].endswith(": threshold")
     assert shown[4].startswith("DRIFT ALARM (restarted) at client 2, bob")
-    begun = shown.index("Alarms, false while newcomers score at most 0.02 in expectation:")
+    begun = shown.index("Alarms, false while new clients score at most 0.02 in expectation:")
     assert shown[begun + 1] == "  evidence at 10       RANG AT CLIENT 5 (ever falsely: at most 10%)"
     assert shown[begun + 2] == (
         "  restarted at 5       RANG AT CLIENT 2 (falsely once in 5 clients or more)"
@@ -152,9 +152,8 @@ def test_an_alarm_says_what_it_promises(losses: str) -> None:
     assert "another population" in shown[begun + 3]
     settled = {"threshold": 0.02, "alpha": 0.1, "run_length": 5, "loss_max": 2.0}
     full = latecomer.watch_losses(losses, rule="betting_mixture", **settled).in_full.splitlines()
-    assert (
-        "Alarm at evidence 10: ever rings with probability at most 0.1 while newcomers" in full[-4]
-    )
+    rings = "Alarm at evidence 10: ever rings with probability at most 0.1 while new clients"
+    assert rings in full[-4]
     assert full[-3].endswith("in expectation; RANG AT CLIENT 2.")
     assert "another population" in full[-2]
     quiet = text("watch", losses, "--once", "--threshold", ".4")

@@ -135,7 +135,7 @@ def test_the_doors_agree_and_a_ledger_keeps_it(tmp_path, monkeypatch):
     assert "mean loss" not in out
     assert watched.in_full.splitlines()[1] == watched.sentence
     assert watched.sentence.endswith(
-        f"while newcomers are like the 24 certified clients; RANG AT CLIENT {first}."
+        f"while new clients are like the 24 certified clients; RANG AT CLIENT {first}."
     )
     kept = verify_ledger("new.csv.ledger")
     assert kept.plan == watch_plan(likeness=24, trained_on="digits")

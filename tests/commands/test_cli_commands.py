@@ -208,7 +208,7 @@ def test_certify_on_five_clients(five: str) -> None:
         "With probability at least 95% over the choice of these 5 clients and orders drawn afresh"
         " by seed 1, the mean loss over the population that these clients were drawn from,"
         " each served by the model that was scored, is at most 0.503: expected losses, over"
-        " fresh clients, their points and any draws made for each of them.",
+        " new clients, their points and any draws made for each of them.",
         "With probability at least 90% over these clients and the next one together, the loss of"
         " the next client, drawn like these, served by the model that was scored, is at most"
         " 1.000: its loss as measured on its own points.",

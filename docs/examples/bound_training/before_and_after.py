@@ -79,7 +79,7 @@ def losses(
 
 
 def measured(method: Any, task: Any, state: State, seen: Clients, novel: Clients) -> dict[str, Any]:
-    """Return the bound of a state with its parts, and errors of seen and novel clients' queries."""
+    """Return the bound of a state with its parts, and errors of seen and new clients' queries."""
     risk, _ = losses(method, task, state, seen, "support")
     norms = method.posterior_norms(task, state, seen)
     own = (norms.eta_h_squared, norms.eta_v_squared)

@@ -1,8 +1,8 @@
-"""What helps ODPFL-HN's newcomers, without a look at newcomers: options chosen, then measured.
+"""What helps ODPFL-HN's new clients, without a look at new clients: options chosen, then measured.
 
-Digits are dealt to 60 clients of a few classes each; 24 of them are newcomers. In the stage
+Digits are dealt to 60 clients of a few classes each; 24 of them are new clients. In the stage
 ``choose`` every option trains on 24 seen clients, and 12 further seen ones, held back, stand for
-newcomers. In the stage ``report``, with other seeds, the newcomers themselves are asked, after
+new clients. In the stage ``report``, with other seeds, the new clients themselves are asked, after
 training on all 36; there the 12 held back choose a round too. One seed deals the clients and
 trains. What counts was fixed beforehand: the share of a client's samples that is right, in the mean
 over clients, as they are and blurred by one and two pixels, always beside the same clients.
@@ -103,7 +103,7 @@ class Asked:
 
 
 Serve = Callable[[Samples, Generator], Predictor]
-"""Makes a newcomer's model."""
+"""Makes a new client's model."""
 
 
 def asked(stage: str, classes: int, seed: int, *, held_back: int = 0) -> Asked:
@@ -151,7 +151,7 @@ def accuracy(serve: Serve, described: Clients, measured: Clients) -> float:
 
 
 def served_by(method: Method, of: Asked, state: State) -> Serve:
-    """Return what makes a newcomer's model of a trained state."""
+    """Return what makes a new client's model of a trained state."""
 
     def serve(support: Samples, generator: Generator) -> Predictor:
         return method.personalize(of.task, state, support, generator=generator)

@@ -16,7 +16,7 @@ MEASURES = (
     ),
     Measure(
         name="serving_cost",
-        description="seconds and bytes of serving newcomers",
+        description="seconds and bytes of serving new clients",
         work="latecomer.eval.measures.of_a_model:serving_cost",
     ),
     Measure(
@@ -32,7 +32,7 @@ MEASURES = (
     ),
     Measure(
         name="likeness",
-        description="how like the certification clients each novel client is, by inputs alone: the "
+        description="how like the held-out clients each new client is, by inputs alone: the "
         "rank of its distance from the seen clients (a conformal p-value)",
         work="latecomer.eval.measures.likeness:likeness",
     ),

@@ -10,7 +10,7 @@ PUBLISHED = (
     ),
     Published(
         name="two_step_kl",
-        words="training clients, two-step kl",
+        words="seen clients, two-step kl",
         work="latecomer.eval.measures.published_bounds:two_step_kl_values",
     ),
     Published(

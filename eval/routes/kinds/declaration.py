@@ -159,6 +159,6 @@ def overlap_said(certificate: Certificate) -> str:
     if share is None:
         return ""
     return (
-        f"{percent(share)} of the query samples of the novel clients measured beside it are "
+        f"{percent(share)} of the query samples of the new clients measured beside it are "
         "with clients that it was tuned or trained on, too."
     )

@@ -107,7 +107,7 @@ class HeldOut(RouteSettings):
         How ``error_curve`` is bounded for independent clients: ``local_levels`` unless ``dkw`` is
         asked for; a finite pool has its own band.
     shifts : bool or tuple of str
-        The study's shifts under which the certification clients are certified as well.
+        The study's shifts under which the held-out clients are certified as well.
     orders_seed : int
         Seed of the permutations of the split's random order of clients that ``blend`` and the
         rules called averaged average over; 0 unless given.
@@ -155,7 +155,7 @@ class HeldOut(RouteSettings):
 
     @property
     def certified_shifts(self) -> tuple[str, ...]:
-        """Shifts that certification clients are certified under as well."""
+        """Shifts that held-out clients are certified under as well."""
         return names_of(self.shifts)
 
     @property
@@ -209,7 +209,7 @@ class HeldOut(RouteSettings):
         """Refuse too few clients, too small ones, and a rule that does not cover their sampling."""
         k = len(split.certification)
         if not k:
-            raise InputError("certificates need certification clients, and the split has none")
+            raise InputError("certificates need held-out clients, and the split has none")
         for rule in self._rules:
             _check_sampling(key, rule, split.kind)
             if k < RULES[rule].least:
@@ -218,7 +218,7 @@ class HeldOut(RouteSettings):
         points = min(len(client.support) + len(client.query) for client in split.certification)
         if self.folds > points:
             raise InputError(
-                f"{key}.folds must be at most the {points} points of the smallest certification "
+                f"{key}.folds must be at most the {points} points of the smallest held-out "
                 f"client, got {self.folds}"
             )
 

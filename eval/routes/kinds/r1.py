@@ -71,7 +71,7 @@ def _sentence(certificate: Certificate) -> Parts:
         f"{choice_of_clients(certificate)} and the draws of systems",
         f"the mean error over {first_trained(certificate)}",
         "each served by a system drawn anew from the tuned posterior",
-        "expected errors over that draw, and over fresh clients and points"
+        "expected errors over that draw, and over new clients and points"
         if fresh
         else "expected errors over that draw, as measured on these clients' own points",
         f"{more} {overlap_said(certificate)}".strip(),

@@ -1,4 +1,4 @@
-"""R2: one sample of a certification client both makes its stochastic model and measures it."""
+"""R2: one sample of a held-out client both makes its stochastic model and measures it."""
 
 from typing import ClassVar, Literal
 
@@ -11,7 +11,7 @@ from latecomer.eval.splits.registry import check_outside
 
 
 class TwoLevel(RouteSettings):
-    """Route R2: certification clients' support makes stochastic models and measures them too.
+    """Route R2: held-out clients' support makes stochastic models and measures them too.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""R3: certification clients fine-tune, each with a prior from part of its own support."""
+"""R3: held-out clients fine-tune, each with a prior from part of its own support."""
 
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
@@ -16,7 +16,7 @@ from latecomer.eval.splits.registry import check_outside
 
 
 class PersonalPrior(RouteSettings):
-    """Route R3: certification clients fine-tune, each with a prior from part of its own support.
+    """Route R3: held-out clients fine-tune, each with a prior from part of its own support.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class PersonalPrior(RouteSettings):
     alphas : tuple of float
         Variances, relative to the weights, of which the best is taken; their union is paid for.
     measured : int, optional
-        Support samples that every client is measured on; must be given where certification
+        Support samples that every client is measured on; must be given where held-out
         clients hold unequally many.  On an ``environment`` split a multiple of the classes.
     measured_share : float
         The same as a share of the support, where all hold equally many.

@@ -39,7 +39,7 @@ class SetsOfLabels(RouteSettings):
         Scores of labels, of which each makes sets by itself: ``probability``, 1 - p, and
         ``adaptive``, the probability of all labels at least as likely.
     shifts : bool or tuple of str
-        The study's shifts under which the certification clients give thresholds as well; under
+        The study's shifts under which the held-out clients give thresholds as well; under
         others the unshifted threshold is measured and nothing is promised.
     """
 
@@ -55,7 +55,7 @@ class SetsOfLabels(RouteSettings):
 
     @property
     def certified_shifts(self) -> tuple[str, ...]:
-        """Shifts that certification clients give thresholds under as well."""
+        """Shifts that held-out clients give thresholds under as well."""
         return names_of(self.shifts)
 
     def completed(self, key: str, study: StudyLike) -> Self:
@@ -69,7 +69,7 @@ class SetsOfLabels(RouteSettings):
         """Refuse too few clients."""
         k = len(split.certification)
         if not k:
-            raise InputError("certificates need certification clients, and the split has none")
+            raise InputError("certificates need held-out clients, and the split has none")
         refuse_too_few(k, self.alpha, called=f"{key}.alpha")
         check_outside(split.kind, k, split.n_outside)
 

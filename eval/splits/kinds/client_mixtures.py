@@ -105,7 +105,7 @@ class ClientMixtures(Dealt):
     concentrations : tuple of float
         One number a class.
     samples_per_client : int, optional
-        Train samples; unless given, the most that every training client can get.
+        Train samples; unless given, the most that every seen client can get.
     held_out : float, optional
         Share of each class set aside; unless given, the held-out clients' share of all clients.
     """
@@ -132,16 +132,16 @@ def fill_client_mixtures(
     samples_per_client: int | None = None,
     held_out: float | None = None,
 ) -> tuple[Filling, Law]:
-    """Fill each training client by its own proportions; set aside the held-out clients' pools.
+    """Fill each seen client by its own proportions; set aside the held-out clients' pools.
 
-    Each training image goes to at most one client: when a class runs out, a training client
+    Each training image goes to at most one client: when a class runs out, a seen client
     draws the rest from its proportions over the other classes. Held-out clients are never short.
 
     Parameters
     ----------
     pool : Pool
     n_training, n_held_out : int
-        Numbers of training clients, and of certification and novel clients together.
+        Numbers of seen clients, and of certification and new clients together.
     rng : Generator
     concentrations, samples_per_client, held_out
         One number per class; train samples; share of each class set aside (`fill_environment`).
@@ -165,7 +165,7 @@ def fill_client_mixtures(
             f"split.clients: every client can hold {most} samples at most (at least {pool.least}), "
             "ask for fewer clients"
         )
-    why = " (what the training clients share, and the smallest pool of a class)"
+    why = " (what the seen clients share, and the smallest pool of a class)"
     asked = most if samples_per_client is None else samples_per_client
     size = whole("split.samples_per_client", asked, pool.least, most, why)
     rows, owners = _dealt(pool, kept, logs, size, rng)
@@ -177,7 +177,7 @@ def fill_client_mixtures(
     most = _most(kept, pools, n_training, drawn=share > 0)
     test = min(max(1, round(size * len(pool.test) / len(pool.train))), most)
     if test < 1:
-        raise InputError(f"split.clients: {n_training} training clients would hold no test sample")
+        raise InputError(f"split.clients: {n_training} seen clients would hold no test sample")
     more, theirs = _dealt(pool, kept, logs, test, rng)
     filling = Filling(np.concatenate([rows, more]), np.concatenate([owners, theirs]), clients)
     return filling, replace(law, test=test, test_pools=pools)

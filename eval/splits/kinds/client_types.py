@@ -99,7 +99,7 @@ class ClientTypes(Dealt):
     weights : tuple of float
         Probability of each type; they sum to 1.
     samples_per_class : int, optional
-        Train samples per class that a client holds; unless given, the most that every training
+        Train samples per class that a client holds; unless given, the most that every seen
         client can get.
     held_out : float, optional
         Share of each class set aside; unless given, the held-out clients' share of all clients.
@@ -129,19 +129,19 @@ def fill_client_types(
     samples_per_class: int | None = None,
     held_out: float | None = None,
 ) -> tuple[Filling, Law]:
-    """Fill the training clients by their types; set aside the held-out clients' pools.
+    """Fill the seen clients by their types; set aside the held-out clients' pools.
 
     Parameters
     ----------
     pool : Pool
     n_training, n_held_out : int
-        Numbers of training clients, and of certification and novel clients together.
+        Numbers of seen clients, and of certification and new clients together.
     rng : Generator
     types : sequence of sequence of int
         Classes of each type.
     weights : sequence of float
     samples_per_class : int, optional
-        Train samples per class that a client holds; unless given, the most that every training
+        Train samples per class that a client holds; unless given, the most that every seen
         client can get.
     held_out : float in (0, 1), optional
         Share of each class set aside; unless given, the held-out clients' share of all clients.

@@ -101,7 +101,7 @@ class Natural(Filled):
     novel_groups : tuple of str, optional
         Groups of which no client trains.
     certify_groups : tuple of str, optional
-        Groups that certified and novel clients are drawn from; where they are the ``novel_groups``
+        Groups that certified and new clients are drawn from; where they are the ``novel_groups``
         too, these are left out.
     """
 

@@ -26,9 +26,9 @@ class Dealt(Settings):
     clients : int, optional
         Number of clients; only ``natural`` may leave it out, for all there are.
     certify : int or float
-        Certification clients: a count, or a fraction of all clients.
+        Held-out clients: a count, or a fraction of all clients.
     novel : int or float
-        Novel clients, likewise.
+        New clients, likewise.
     seed : int
         The split seed; training seeds are the study's ``seeds``.
     query : float
@@ -102,11 +102,11 @@ class SplitKind:
     description : str
         One line.
     fill : callable or None
-        ``fill(pool, clients, rng, **options) -> Filling``; None where training clients and
+        ``fill(pool, clients, rng, **options) -> Filling``; None where seen clients and
         held-out clients are filled differently.
     law : callable or None
         For such kinds, ``law(pool, n_training, n_held_out, rng, **options) -> Filling, Law``: the
-        training clients, and the law from which the others are drawn independently.
+        seen clients, and the law from which the others are drawn independently.
     natural : bool
         Whether clients are the data's own: they keep their numbers, and no reserve is allowed.
     """

@@ -18,7 +18,7 @@ from latecomer.eval.splits.pool import Filling, Pool
 
 
 class Environment(Dealt):
-    """Clients are independent draws: random class sets, images that no training client holds.
+    """Clients are independent draws: random class sets, images that no seen client holds.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Environment(Dealt):
         Distinct classes that a client holds.
     samples_per_client : int, optional
         Train samples, a multiple of ``classes_per_client``; unless given, the most that every
-        training client can get.
+        seen client can get.
     held_out : float, optional
         Share of each class set aside; unless given, the held-out clients' share of all clients.
     """
@@ -48,25 +48,25 @@ def fill_environment(
     samples_per_client: int | None = None,
     held_out: float | None = None,
 ) -> tuple[Filling, Law]:
-    """Fill the training clients; set aside the held-out clients' pools.
+    """Fill the seen clients; set aside the held-out clients' pools.
 
     Parameters
     ----------
     pool : Pool
     n_training, n_held_out : int
-        Numbers of training clients, and of certification and novel clients together.
+        Numbers of seen clients, and of certification and new clients together.
     rng : Generator
     classes_per_client : int
     samples_per_client : int, optional
         Train samples, a multiple of ``classes_per_client``; unless given, the most that every
-        training client can get.
+        seen client can get.
     held_out : float in (0, 1), optional
         Share of each class set aside; unless given, the held-out clients' share of all clients.
 
     Returns
     -------
     Filling, Law
-        The training clients, and the law of the held-out clients.
+        The seen clients, and the law of the held-out clients.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def _per_class(
     least = -(-pool.least // per_client)
     if most < least:
         raise InputError(
-            f"split.clients: {n_training} training clients leave {most} samples of some class for "
+            f"split.clients: {n_training} seen clients leave {most} samples of some class for "
             f"each client (at least {least}): ask for fewer clients or classes_per_client"
         )
     if samples_per_client is None:
@@ -109,7 +109,7 @@ SPLITS = (
     SplitKind(
         name="environment",
         settings=Environment,
-        description="independent clients: random class sets, images from pools no training client "
+        description="independent clients: random class sets, images from pools no seen client "
         "holds",
         law=fill_environment,
     ),

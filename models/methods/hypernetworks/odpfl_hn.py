@@ -44,7 +44,7 @@ class ODPFLHN(DescribedClients):
     finetune_share : float
         Rounds of fine-tuning for each round of the first phase.
     dp_epsilon, dp_delta : float
-        Privacy of a newcomer's descriptor by noise; ``dp_epsilon`` None: no noise.
+        Privacy of a new client's descriptor by noise; ``dp_epsilon`` None: no noise.
     """
 
     training: str = choice("end_to_end", "two_phase")
@@ -136,7 +136,7 @@ class ODPFLHN(DescribedClients):
         predictor: str = "deterministic",
         generator: Generator,
     ) -> Predictor:
-        """Make a seen client's weights like a newcomer's, but without noise."""
+        """Make a seen client's weights like a new client's, but without noise."""
         bare = replace(self, dp_epsilon=None)
         return bare.personalize(task, state, support, predictor=predictor, generator=generator)
 

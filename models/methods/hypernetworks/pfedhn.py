@@ -22,12 +22,12 @@ class PFedHN(FittedEmbeddings):
     """pFedHN (Shamsian, Navon, Fetaya, Chechik, ICML 2021).
 
     The change of the local weights is pulled back through the hypernetwork to its weights (mean
-    over the cohort) and to each client's embedding. A newcomer fits a new embedding through the
+    over the cohort) and to each client's embedding. A new client fits a new embedding through the
     frozen hypernetwork for ``novel_rounds`` rounds of local training.
 
     With fixed descriptors a client's embedding is its support's class proportions, of length
-    ``n_classes``, and is not learnt: only the hypernetwork moves. A newcomer is then served by one
-    forward pass on the proportions of its own support labels, with no training.
+    ``n_classes``, and is not learnt: only the hypernetwork moves. A new client is then served by
+    one forward pass on the proportions of its own support labels, with no training.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class PFedHN(FittedEmbeddings):
         ),
         (
             "code",
-            "A newcomer's embedding is fitted at a rate of its own, novel_lr .3; the code reuses "
+            "A new client's embedding is fitted at a rate of its own, novel_lr .3; the code reuses "
             "the server's .01.",
             "yes: right are, {rates pfedhn-newcomers}",
         ),
@@ -78,7 +78,7 @@ class PFedHN(FittedEmbeddings):
                 "embedding_dim must be left out with descriptors=class_proportions, which are as "
                 f"long as there are classes, got embedding_dim={self.embedding_dim}"
             )
-        # The class attribute describes the default; this variant fits nothing to newcomers.
+        # The class attribute describes the default; this variant fits nothing to new clients.
         object.__setattr__(self, "personalization", "forward")
 
     def fixed_embeddings(self, task: Task, clients: Clients) -> Tensor | None:

@@ -14,7 +14,7 @@ class PFedHNPC(FittedEmbeddings):
     """pFedHN with a personal classifier (Shamsian, Navon, Fetaya, Chechik, ICML 2021).
 
     As pFedHN, but the last layers are trained on the client along with those the hypernetwork made,
-    and never leave the client; heads are drawn independently. A newcomer fits a new embedding
+    and never leave the client; heads are drawn independently. A new client fits a new embedding
     through the frozen hypernetwork together with a fresh head.
 
     ``server_lr`` is that of the published code for this variant, five times pFedHN's. This departs

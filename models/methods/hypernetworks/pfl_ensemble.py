@@ -1,4 +1,4 @@
-"""PFL-ensemble: pFedHN whose newcomers get the average of all seen clients' models' logits."""
+"""PFL-ensemble: pFedHN whose new clients get the average of all seen clients' models' logits."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +18,7 @@ from latecomer.models.task.task import Task
 class PFLEnsemble(EmbeddedClients):
     """PFL-ensemble, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
 
-    A newcomer is served the mean of the logits of all seen clients' models; its own data are not
+    A new client is served the mean of the logits of all seen clients' models; its own data are not
     used. Training is pFedHN's, and a seen client is served the model of its own embedding.
 
     Settings are those of :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`. For

@@ -1,4 +1,4 @@
-"""PFL-nearest: pFedHN whose newcomers get the model of the seen client with the nearest inputs."""
+"""PFL-nearest: pFedHN whose new clients get the seen client's model with the nearest inputs."""
 
 from dataclasses import dataclass
 from math import prod
@@ -22,7 +22,7 @@ from latecomer.models.task.task import Task
 class PFLNearest(EmbeddedClients):
     """PFL-nearest, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
 
-    A newcomer is served the model of the seen client at the smallest proxy A-distance between
+    A new client is served the model of the seen client at the smallest proxy A-distance between
     their unlabelled inputs: how well a linear classifier tells them apart, by leave-one-out error
     (among equals, the least separable one wins). For that every seen client keeps some of its
     inputs, without labels, in the state.

@@ -1,4 +1,4 @@
-"""PFL-sampled: pFedHN whose newcomers get the model of a randomly drawn seen client."""
+"""PFL-sampled: pFedHN whose new clients get the model of a randomly drawn seen client."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,12 +18,12 @@ from latecomer.models.task.task import Task
 class PFLSampled(EmbeddedClients):
     """PFL-sampled, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
 
-    A newcomer is served one seen client's model, drawn uniformly. As in the paper, what is measured
-    is the mean accuracy (and log-loss) of all seen clients' models on the newcomer, so the result
-    does not depend on the draw: see :class:`~latecomer.models.engine.method.DrawnModel`. Averaging
-    probabilities or logits would be another, better predictor (an ensemble).
+    A new client is served one seen client's model, drawn uniformly. As in the paper, what is
+    measured is the mean accuracy (and log-loss) of all seen clients' models on the new client, so
+    the result does not depend on the draw: see :class:`~latecomer.models.engine.method.DrawnModel`.
+    Averaging probabilities or logits would be another, better predictor (an ensemble).
 
-    Training is pFedHN's, and a seen client is served the model of its own embedding. Newcomers'
+    Training is pFedHN's, and a seen client is served the model of its own embedding. New clients'
     data are not used.
 
     Settings are those of :class:`~latecomer.models.families.embedded_clients.EmbeddedClients`. For
@@ -51,7 +51,7 @@ class PFLSampled(EmbeddedClients):
 
     @property
     def predictors(self) -> tuple[str, ...]:
-        """Only ``gibbs``: a newcomer's model is drawn."""
+        """Only ``gibbs``: a new client's model is drawn."""
         return ("gibbs",)
 
     def serve(

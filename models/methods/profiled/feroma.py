@@ -36,7 +36,7 @@ class Feroma(ProfiledClients):
     and trained weights ``theta_j``; in the first such round from the global weights. Nothing else
     is averaged: likeness alone makes what clients share.
 
-    A seen client is served the weights that its own last round reached. A newcomer is told the
+    A seen client is served the weights that its own last round reached. A new client is told the
     global model, answers with the part of its profile that needs no labels, and is served the
     weights of the seen client that is nearest in that part. So is a seen client that was not drawn
     since the warm-up, and before anybody was all are served the global model.
@@ -62,7 +62,7 @@ class Feroma(ProfiledClients):
         (
             "paper and code",
             "A cohort trains in a round, not all clients: it starts from the models of the cohort "
-            "before. Newcomers choose among the last models of all seen clients, each as old as "
+            "before. New clients choose among the last models of all seen clients, each as old as "
             "the client's last round. All seen clients tell profiles once, for the scale.",
             "not known",
         ),
@@ -75,9 +75,9 @@ class Feroma(ProfiledClients):
         ),
         (
             "code",
-            "Newcomers never tell labels. Where clients label alike inputs differently, the code "
+            "New clients never tell labels. Where clients label alike inputs differently, the code "
             "asks test clients for 20 labels a class.",
-            "yes, by how much is not known: where only labels differ, newcomers get no fit model",
+            "yes, by how much is not known: where only labels differ, new clients get no fit model",
         ),
         (
             "code",
@@ -134,7 +134,7 @@ class Feroma(ProfiledClients):
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
     ) -> Finish:
-        """Upload the change and the profile; the model and what newcomers know it by are kept."""
+        """Upload the change and the profile; the model and what new clients know it by are kept."""
         changes = nest("target", subtract(final, start.params))
         if cohort.phase == WARM_UP:
             return Finish(changes)
@@ -164,7 +164,7 @@ class Feroma(ProfiledClients):
         return row(part(state.clients, "model"), index)
 
     def nearest_weights(self, task: Task, state: State, support: Samples) -> Params:
-        """Return the last weights of the seen client that is nearest to a newcomer's inputs."""
+        """Return the last weights of the seen client that is nearest to a new client's inputs."""
         apart = state.clients["profile"] - self.profile(task, state.server, support)
         heard = state.clients["heard"]
         distance = torch.linalg.vector_norm(apart, dim=1).where(heard, torch.inf)

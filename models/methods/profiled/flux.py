@@ -29,7 +29,7 @@ class Flux(ProfiledClients):
     begins at the global one and is moved by the mean change, weighted by support sizes, of its
     members in the cohort.
 
-    A seen client is served its cluster's model. A newcomer is told the global model, answers with
+    A seen client is served its cluster's model. A new client is told the global model, answers with
     the part of its profile that needs no labels, and is served the model of the cluster whose
     members' mean is nearest in that part.
 
@@ -126,7 +126,7 @@ class Flux(ProfiledClients):
         return scale | {"cluster": own, "centroid": centroid} | nest("models", models)
 
     def _joined(self, task: Task, server: Params, clients: Clients) -> Tensor:
-        """Return the clusters of all clients, of those not grouped yet as of newcomers."""
+        """Return the clusters of all clients, of those not grouped yet as of new clients."""
         known = server["cluster"]
         new = [
             self.nearest(task, server, clients.support_of(index))
@@ -140,7 +140,7 @@ class Flux(ProfiledClients):
         return self._of_cluster(state, int(known[index])) if index < len(known) else None
 
     def nearest_weights(self, task: Task, state: State, support: Samples) -> Params:
-        """Return the model of the cluster whose centroid is nearest to a newcomer's inputs."""
+        """Return the model of the cluster whose centroid is nearest to a new client's inputs."""
         return self._of_cluster(state, self.nearest(task, state.server, support))
 
     def _of_cluster(self, state: State, cluster: int) -> Params:

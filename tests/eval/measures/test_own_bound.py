@@ -128,7 +128,7 @@ def test_an_entry_of_another_kind_is_one_line(study, bounds, says):
 
 def test_a_bound_needs_clients_held_out(study):
     told = refusal(study, "bounds=['mine.py:b']", "split.certify=0")
-    assert "needs certification clients: split.certify must be above 0" in told
+    assert "needs held-out clients: split.certify must be above 0" in told
     with pytest.raises(InputError, match=r"mine\.py:given needs 15 clients, got 12"):
         run(load_study(study, ["bounds=['mine.py:given']"]), out=study.parent / "run", workers=1)
 

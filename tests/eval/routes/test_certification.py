@@ -123,7 +123,7 @@ def test_conformal_is_about_the_next_client() -> None:
         (scored(SCORES[:1], "iid", None), "emp_bernstein", "at least 2 clients, got 1"),
         (scored(), "prodct", "did you mean 'product'"),
         (scored(), "fraction_above", "rule must be one of product"),
-        (scored(pool_size=29), "product", "at least 10 clients .* 20 certification clients"),
+        (scored(pool_size=29), "product", "at least 10 clients .* 20 held-out clients"),
         (scored(pool_size=20), "conformal", "neither trained on nor certified"),
         (scored(pool_size=None), "product", "neither trained on nor certified"),
     ],

@@ -121,7 +121,7 @@ def test_how_many_samples_measure_a_client(
 @pytest.mark.parametrize(
     ("measured", "share", "sizes", "classes", "said"),
     [
-        (None, 0.5, [19, 12], None, "measured must be given where certification clients hold 12"),
+        (None, 0.5, [19, 12], None, "measured must be given where held-out clients hold 12"),
         (None, 0.01, [19, 19], None, "measured_share must leave a sample of the smallest support"),
         (None, 0.1, [6, 6], 2, "smallest support, 6 of 2 classes, got 0.1"),
         (12, 0.5, [19, 12], None, "measured must be below the smallest support, 12, got 12"),

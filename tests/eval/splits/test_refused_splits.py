@@ -79,7 +79,7 @@ IMPOSSIBLE = [
     ({"kind": "coarse", "classes_per_client": None}, "needs data with superclasses"),
     ({"kind": "iid", "classes_per_client": None, "min_samples": 40}, "in 1..44"),
     ({"kind": "environment", "clients": 900}, "split.clients must be a whole number in 1..898"),
-    ({"kind": "environment", "clients": 890, "novel": 0.5}, "training clients leave 0 samples"),
+    ({"kind": "environment", "clients": 890, "novel": 0.5}, "seen clients leave 0 samples"),
     ({"kind": "environment", "classes_per_client": 11}, "in 1..10"),
     ({"kind": "environment", "samples_per_client": 5}, "multiple of classes_per_client=2, got 5"),
     ({"kind": "environment", "samples_per_client": 900}, "split.samples_per_client must be a"),

@@ -55,7 +55,7 @@ def test_a_run_measures_held_back_schools_beside_and_trains_on_none(tmp_path):
     result = run(study, out=tmp_path / "run", executor=Here(), on_event=events.append)
     assert result.n_failed == 0
     (plan,) = [event.message for event in events if event.kind == "plan"]
-    assert "90 clients: 40 train, 30 are certified, 20 are newcomers" in plan
+    assert "90 clients: 40 train, 30 are certified, 20 are new" in plan
     assert "held back, and measured beside: 70 clients of Catholic" in plan
     rows = read_rows(tmp_path / "run" / "rows.csv")
     data = load_dataset(study.data.model_dump())

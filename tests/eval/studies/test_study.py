@@ -181,7 +181,7 @@ def test_overrides_reach_into_sections_and_lists():
         ("split.novel=true", "split.novel: must be a count"),
         ("split.novel=60", "leave no seen client of 60"),
         ("split.novel=0.9", "leave no seen client"),
-        ("split.novel=0", "shifts.blur needs novel clients"),
+        ("split.novel=0", "shifts.blur needs new clients"),
         ("split.certify=0", "split.certify must be above 0"),
         ("model.hypernetwork.hidden=6", "hidden: must be 'auto' or an integer from 1 to 5, got 6"),
         ("model.hypernetwork.spectral=1", "model.hypernetwork.spectral: must be a"),

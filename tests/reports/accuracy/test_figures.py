@@ -107,7 +107,7 @@ def test_gap_figure_marks_every_seed(made_up_rows):
     np.testing.assert_allclose(np.sort(drawn), np.sort(100 * frame["gap"]))
     ticks = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     names = ["Local training", "FedAvg", "Per-FedAvg", "pFedHN", "PeFLL"]
-    stochastic = (f"PeFLL-stochastic, {drawn}" for drawn in ("mean weights", "weights drawn anew"))
+    stochastic = (f"PeFLL-stochastic, {drawn}" for drawn in ("fixed weights", "random weights"))
     assert ticks == [*names, *stochastic]
 
 

@@ -58,7 +58,7 @@ def test_only_the_blind_one_is_warned_of(directory):
 
 def test_the_protocol_names_the_rates_that_newcomers_got(directory):
     said = " ".join(statement(read_rows(directory / "rows.csv"), {}, []))
-    assert "10 seen clients refitted as newcomers: pefll 0.3. No novel client" in said
+    assert "10 seen clients refitted as new clients: pefll 0.3. No new client" in said
 
 
 def test_a_run_that_measured_nothing_of_it_says_nothing():

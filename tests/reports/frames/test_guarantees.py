@@ -212,4 +212,4 @@ def test_the_headline_is_the_bound_where_most_were_not_scored_or_clients_are_ind
     assert headline(tmp_path, 3)["certified"] == "certified at most 40.0%"
     told = headline(tmp_path, 1, sampling="iid")
     assert told["certified"] == "certified at most 40.0%"
-    assert "fresh clients of the same environment" in told["terms"]
+    assert "new clients of the same environment" in told["terms"]

@@ -88,7 +88,7 @@ def test_a_certificate_shows_errors_divergence_variance_terms_and_ledger():
 
 PARTS = {
     "error of drawn models": "10.0%",
-    "error of the mean weights": "8.0%",
+    "error of the fixed weights": "8.0%",
     "KL of the system (nats)": "0.75",
     "variance taken": "0.03",
     "variances tried": "3",

@@ -95,7 +95,7 @@ def test_control_stands_before_the_other_data_and_is_named(other_data):
     assert list(dashed[0].get_ydata()) == pytest.approx([15.0, 55.0])
     assert "refilled" in shift_caption(frame, "natural")
     alone = frame[frame["shift"] != "natural-control"]
-    assert shift_caption(alone, "natural") == "2 novel clients, 2 seeds."
+    assert shift_caption(alone, "natural") == "2 new clients, 2 seeds."
 
 
 COUNTS = [
@@ -175,7 +175,7 @@ def test_prices_are_a_row_per_certificate_with_references_side_by_side(read):
     assert frame["paid"].tolist() == pytest.approx([0.09, 0.10])
     assert frame["reference_pool"].isna().all()
     cells = price_table(frame, ["pefll"]).shown.iloc[0]
-    assert (cells["paid (points)"], cells["seeds"]) == ("9.0 to 10.0", "2")
+    assert (cells["margin (points)"], cells["seeds"]) == ("9.0 to 10.0", "2")
 
 
 @pytest.mark.parametrize("mean", [0.1, 0.5, 0.8])

@@ -169,7 +169,7 @@ def test_page_says_what_the_brief_asks_of_it(made):
         "for each trained model all levels hold at once with probability 95%",
         "pairs of models differ at 5%",
         "Friedman test",
-        "What serving a newcomer costs",
+        "What serving a new client costs",
         "What descriptors know of the clients",
         "Whether bodies differ between clients",
         "@inproceedings{scott2024,",
