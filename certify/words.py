@@ -66,8 +66,7 @@ def magnitude(value: float) -> str:
         return DASH
     if math.isinf(value):
         return "infinite"
-    # Rounding noise in the last digit of a sum must not cost a tenth of a point.
-    exact = Decimal(repr(round(float(value), 12)))
+    exact = _without_noise(value)
     if value == 1:
         return "100%"
     if value < 1:
@@ -80,16 +79,21 @@ def magnitude(value: float) -> str:
     return f"{rounded:.1e}".replace("e+", "e")
 
 
-def multiple(value: float) -> str:
+def bound_as_number(value: float) -> str:
     """Write a bound, rounded up, as a plain number where others of its column are vacuous.
 
-    >>> multiple(0.2161), multiple(1.0), multiple(31.42), multiple(3120.4)
-    ('0.217', '1', '31.5', '3,121')
+    >>> [bound_as_number(value) for value in (0.2161, 1.0, 31.42, 3120.4)]
+    ['0.217', '1', '31.5', '3,121']
     """
     if not value < 1:
         return "1" if value == 1 else magnitude(value)
-    exact = Decimal(repr(round(float(value), 12)))
+    exact = _without_noise(value)
     return f"{exact.quantize(Decimal('0.001'), ROUND_CEILING)}".replace("-", MINUS)
+
+
+def _without_noise(value: float) -> Decimal:
+    """Return a value whose last digit's rounding noise costs no unit when it is rounded up."""
+    return Decimal(repr(round(float(value), 12)))
 
 
 def chance(delta: float) -> str:

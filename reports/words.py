@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from latecomer.certify.words import DASH, MINUS, magnitude, multiple, points
+from latecomer.certify.words import DASH, MINUS, bound_as_number, magnitude, points
 from latecomer.eval.names import (
     PUBLISHED,
     ROUTES,
@@ -194,7 +194,7 @@ def in_one_unit(values: Iterable[float]) -> tuple[Callable[[float], str], str]:
     >>> write(0.2161), write(31.42), unit
     ('0.217', '31.5', ' (1 is 100%)')
     """
-    return (multiple, AS_NUMBERS) if any(value > 1 for value in values) else (magnitude, "")
+    return (bound_as_number, AS_NUMBERS) if any(value > 1 for value in values) else (magnitude, "")
 
 
 def file_stem(name: str) -> str:

@@ -1,4 +1,4 @@
-"""How far new clients are from the training ones, and how well they are served."""
+"""How far new clients are from the seen ones, and how well they are served."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial

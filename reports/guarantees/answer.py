@@ -65,7 +65,7 @@ def distance_frame(material: Material) -> pd.DataFrame:
     pandas.DataFrame
         ``label predictor bound route seed delta vacuous value measured n_clients n_novel
         distance`` and the parts that add up to it: ``given_up`` by holding clients out (0 where not
-        trained), ``other_clients`` (the certified ones err more than the novel ones),
+        trained), ``other_clients`` (the certified ones err more than the new ones),
         ``unavoidable`` (the least margin for equal scores of that many clients, independent or of
         their pool, by any deterministic rule, at most what was paid) and ``excess`` (all else).
         Smallest value first, vacuous ones included.

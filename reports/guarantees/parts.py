@@ -110,9 +110,9 @@ def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str
         return None
     shifted = bool((own["shift"] != "none").any())
     several = own.groupby("label")["predictor"].nunique().max() > 1
-    summed = [name for name in (*terms, "total value") if name in own]
-    value, unit = in_one_unit(own[summed].abs().to_numpy().ravel())
-    amount = number if unit else _in_points
+    summed = [column for column in (*terms, "total value") if column in own]
+    write_value, unit = in_one_unit(own[summed].abs().to_numpy().ravel())
+    write_term = number if unit else _in_points
     shown = []
     for row in records(own):
         cells = {"method": model_called(str(row["label"])), "seed": str(row["seed"])}
@@ -124,9 +124,9 @@ def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str
             if f"input {key}" in own:
                 cells[heading] = words(row[f"input {key}"])
         for column in terms:
-            cells[_term(column) + (unit or " (points)")] = amount(row[column])
+            cells[_term(column) + (unit or " (points)")] = write_term(row[column])
         if "total value" in own:
-            cells[f"value{unit}"] = value(row["total value"])
+            cells[f"value{unit}"] = write_value(row["total value"])
         for column in events:
             cells[column.replace("delta", "delta:", 1)] = number(row[column])
         shown.append(cells)

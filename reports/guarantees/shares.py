@@ -94,7 +94,7 @@ def fraction_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     )
     caption = (
         "The share of clients whose error is above a threshold: certified from the held-out "
-        "clients, and as it is among the novel ones. Each value belongs to one trained model."
+        "clients, and as it is among the new ones. Each value belongs to one trained model."
     )
     words, label = ("method", "condition"), "Certified shares"
     return Table("certified-shares", caption, frame, shown, words, label=label, noun="rows")

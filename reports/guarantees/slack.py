@@ -29,7 +29,7 @@ FEWEST = 3  # models that can be ranked
 
 
 def references(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Map each label to that of the same method trained on every client but the novel ones.
+    """Map each label to that of the same method trained on every client but the new ones.
 
     A study trains such models where ``evaluation.given_up`` is set.  Without held-out clients
     its usual models already are such, and models that a route trains are compared with them.

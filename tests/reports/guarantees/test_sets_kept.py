@@ -1,5 +1,6 @@
 """Sets of labels of kept runs: seven methods on real people, six on CIFAR-10, three seeds each."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,19 +13,14 @@ from latecomer.reports.guarantees.sets_answer import answer_sets
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 
 
-@pytest.fixture(scope="module")
-def material():
-    return Material.of(load_run(REFERENCE / "people-sets"))
-
-
-@pytest.fixture(scope="module")
-def photographs():
-    return Material.of(load_run(REFERENCE / "cifar10-sets"))
+@cache
+def kept(run):
+    return Material.of(load_run(REFERENCE / run))
 
 
 @pytest.mark.parametrize(("run", "methods"), [("people-sets", 7), ("cifar10-sets", 6)])
 def test_every_method_is_there_with_every_seed_and_holds_what_it_promises(run, methods):
-    material = Material.of(load_run(REFERENCE / run))
+    material = kept(run)
     frame = sets_frame(material.rows)
     plain = frame[(frame["shift"] == "none") & (frame["form"] == "")]
     assert plain["label"].nunique() == methods
@@ -38,22 +34,22 @@ def test_every_method_is_there_with_every_seed_and_holds_what_it_promises(run, m
         assert row["set_size"] == pytest.approx(own["set_size"].mean())
 
 
-def test_errors_that_are_alike_need_sets_that_are_not(material):
-    answer = answer_sets(material)
+def test_errors_that_are_alike_need_sets_that_are_not():
+    answer = answer_sets(kept("people-sets"))
     assert answer.sentence.startswith("Sets that are to hold the true label of 90% of new clients'")
     assert any(one.startswith("Error does not tell: ") for one in answer.more)
     assert 1 < answer.numbers["size_least"] < answer.numbers["size_most"] < 3
 
 
-def test_a_population_that_nobody_certified_is_measured_and_promised_nothing(material):
-    frame = sets_frame(material.rows)
+def test_a_population_that_nobody_certified_is_measured_and_promised_nothing():
+    frame = sets_frame(kept("people-sets").rows)
     men = frame[frame["shift"] == "Gender M"]
     assert len(men)
     assert not men["promised"].any()
 
 
-def test_of_two_methods_that_err_alike_on_photographs_one_has_larger_sets(photographs):
-    frame = sets_frame(photographs.rows)
+def test_of_two_methods_that_err_alike_on_photographs_one_has_larger_sets():
+    frame = sets_frame(kept("cifar10-sets").rows)
     plain = frame[(frame["shift"] == "none") & (frame["form"] == "")]
     by_score = plain[plain["score"] == "sets:probability"].set_index("label")
     fedrep, per_fedavg = by_score.loc["fedrep"], by_score.loc["per_fedavg"]
@@ -61,8 +57,8 @@ def test_of_two_methods_that_err_alike_on_photographs_one_has_larger_sets(photog
     assert per_fedavg["set_size"] > 1.2 * fedrep["set_size"]
 
 
-def test_thresholds_of_unshifted_clients_hold_less_where_class_mixtures_move(photographs):
-    frame = sets_frame(photographs.rows)
+def test_thresholds_of_unshifted_clients_hold_less_where_class_mixtures_move():
+    frame = sets_frame(kept("cifar10-sets").rows)
     moved = frame[(frame["shift"] == "extrapolation") & (frame["form"] == "")]
     assert not moved["promised"].any()
     assert moved["coverage"].min() < 0.6
