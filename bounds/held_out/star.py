@@ -169,7 +169,7 @@ class _Bets:
             now[:, 0] += more * near
             now[:, 1] += more * scale
         if places.start == 0:
-            # Nothing was seen yet: the limit alone counts, which is at most 1/4, and 1 more on a span.
+            # Nothing was seen yet: the limit alone counts, at most 1/4, and 1 more on a span.
             # Infinity times the zeros that a product of matrices pads with would be invalid.
             now[0] = np.array([4.0, 0.0, 0.0])[:, None]
         return np.asarray(now)
