@@ -126,16 +126,17 @@ def _products(
     with np.errstate(divide="ignore"):
         # Wealth is rounded down.  A sum of n terms of one sign is off by at most n roundings.
         staked = [np.minimum(bet * scores * (1.0 + 2.0 * _EPS), 1.0) for bet in bets]
-        kept = [total(np.log1p(-each)) * (1.0 + (n + 8) * _EPS) for each in staked]
+        kept = np.stack([total(np.log1p(-each)) * (1.0 + (n + 8) * _EPS) for each in staked])
+    stakes, parts = -bets, np.log(shares)
 
     def log_wealth(risk: Array) -> Array:
-        each = [
-            logs
-            - n * np.log1p(-bet * risk * (1.0 - 2.0 * _EPS)) * (1.0 - 4.0 * _EPS)
-            + np.log(share)
-            for bet, share, logs in zip(bets, shares, kept, strict=True)
-        ]
-        mixed = np.logaddexp.reduce(np.stack(each), axis=0)
+        # All bets at once, along the first axis: searches ask for few risks at a time.
+        axes = max(risk.ndim, kept.ndim - 1)
+        one_a_bet = (-1, *[1] * axes)
+        logs = kept.reshape(len(bets), *[1] * (axes + 1 - kept.ndim), *kept.shape[1:])
+        paid = np.log1p(stakes.reshape(one_a_bet) * risk * (1.0 - 2.0 * _EPS))
+        each = logs - n * paid * (1.0 - 4.0 * _EPS) + parts.reshape(one_a_bet)
+        mixed = np.logaddexp.reduce(each, axis=0)
         return np.asarray(mixed - 16.0 * _EPS * (1.0 + np.abs(mixed)))
 
     return log_wealth

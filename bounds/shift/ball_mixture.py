@@ -164,9 +164,13 @@ def ball_mixture(
     grid = points_in(dual, "points", points)
     refused = _refusals(dual, scores, failure, grid, _weights(weights, grid), used)
     shape = np.broadcast_shapes(scores.shape[:-1], failure.shape, reach.shape)
-    reach = np.broadcast_to(reach, shape)
-    none = np.broadcast_to(dual.radius_at(np.array(0.0)), shape)
-    value, unshifted = _least(refused, np.stack([reach, none]))
+    reach, none = np.broadcast_to(reach, shape), dual.radius_at(np.array(0.0))
+    if scores.ndim == 1 and failure.ndim == 0:
+        # No shift is one search beside those of all radii, not one each.
+        found = _least(refused, np.append(reach, none))
+        value, unshifted = found[:-1].reshape(shape), np.broadcast_to(found[-1], shape)
+    else:
+        value, unshifted = _least(refused, np.stack([reach, np.broadcast_to(none, shape)]))
     mean = np.broadcast_to(scores.mean(axis=-1), shape)
     assumed = (*_ASSUMED, apart(ball), *((REALISED,) if used.realised else ()))
     return issued("ball_mixture", mean, unshifted, value, failure, used.sampling, assumed)
