@@ -54,6 +54,8 @@ MASKING = {
     "known": "classes absent from the client's support labels are ruled out",
     "zero": "logits of classes absent from the client's support labels are multiplied by 0",
 }
+CLIENTS = {"seen": "seen client", "certification": "held-out client", "novel": "new client"}
+"""What a client of a group is called, by the group's name in rows."""
 METRICS = {
     "label_kl": "label KL to the nearest seen client (nats)",
     "label_tv": "label TV to the nearest seen client",

@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
     done = run(load_study(study), out=folder / "run", workers=1)
     rows = load_run(done.path).rows
     for error in accuracy_frame(rows).itertuples():
-        print(f"{error.group} clients: error {error.mean:.2f} over {error.n_clients} clients")
+        print(f"{error.group}: error {error.mean:.2f} over {error.n_clients} clients")
     for bound in bound_frame(rows).itertuples():
         print(f"{bound.bound}: {bound.value:.2f} over {bound.pool} untrained clients")
 

@@ -36,8 +36,8 @@ def main(folder: Path) -> None:
     for label, error in zip(gibbs["label"], gibbs["mean"], strict=True):
         mine = bounds[bounds["label"] == label].set_index("bound")["value"]
         print(
-            f"{label}: novel error {error:.2f}, held-out certificate {mine['r0:product']:.2f}, "
-            f"Theorem 3.2 {mine['pefll_32']:.2f}"
+            f"{label}: new-client error {error:.2f}, "
+            f"held-out certificate {mine['r0:product']:.2f}, Theorem 3.2 {mine['pefll_32']:.2f}"
         )
     parts = anatomy_frame(rows)
     divergences = parts[(parts["bound"] == "pefll_32") & parts["term"].isin(["clients", "samples"])]

@@ -71,7 +71,7 @@ def main(folder: Path) -> None:
     certified = bound_frame(rows).set_index("label")["value"]
     frame = accuracy_frame(rows)
     for row in frame[frame["group"] == "novel"].itertuples():
-        print(f"{row.label}: novel error {row.mean:.2f}, certified {certified[row.label]:.2f}")
+        print(f"{row.label}: new-client error {row.mean:.2f}, certified {certified[row.label]:.2f}")
 
 
 if __name__ == "__main__":

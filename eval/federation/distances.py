@@ -155,7 +155,7 @@ def split_diagnostics(
                     "n_query": int(group.query_sizes[i]),
                     "metric": metric,
                     "value": float(value),
-                    "message": f"{note}training client {int(train.ids[nearest_one])}",
+                    "message": f"{note}seen client {int(train.ids[nearest_one])}",
                 }
             )
     return rows

@@ -195,8 +195,9 @@ def read_rows(path: str | Path) -> pd.DataFrame:
     pandas.DataFrame
         The columns of `COLUMNS`: ``value lower upper severity delta`` are floats (NaN when empty),
         ``seed split_seed round n_*`` nullable integers, ``rigorous`` True, False or ``""``, all
-        others text (``client`` too).  The metric ``gap`` is novel minus seen *accuracy*, negative
-        if new clients are served worse: minus the gap of errors that reports and trackers give.
+        others text (``client`` too).  The metric ``gap`` is new- minus seen-client *accuracy*,
+        negative if new clients are served worse: minus the gap of errors that reports and
+        trackers give.
 
     Raises
     ------

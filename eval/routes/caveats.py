@@ -108,7 +108,7 @@ def _with_overlap(
         | {"group": "novel", "n_clients": n_novel, "metric": "certificate_overlap", "value": share}
         for row in totals
     ]
-    text = "share of the novel clients' query samples that arriving clients hold too"
+    text = "share of new clients' query samples that arriving clients hold too"
     told = {"kind": "input", "name": "novel_samples_shared", "value": share, "text": text}
     return rows, facts + [{**fact, **told} for fact in facts if fact["kind"] == "total"]
 

@@ -363,9 +363,9 @@ def _inputs(
 ) -> list[tuple[str, float, str]]:
     support = [score.n_support for score in scored.scores]
     inputs = [
-        ("n_clients", float(len(scored.scores)), "certification clients, each scored once"),
+        ("n_clients", float(len(scored.scores)), "held-out clients, each scored once"),
         ("pool_size", float(drawn.untrained), "clients not trained on, certified ones included"),
-        ("mean_error", scored.mean, "mean error of the certification clients"),
+        ("mean_error", scored.mean, "mean error of the held-out clients"),
         ("n_support_min", float(min(support)), "fewest support samples of a certified client"),
         ("n_support_max", float(max(support)), "most support samples of a certified client"),
         ("folds", float(scored.folds), "folds of a client's own points; 1: support and query"),

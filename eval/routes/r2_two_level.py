@@ -239,7 +239,7 @@ def _inputs(
         ),
         ("mask_nats", free, "nats a client pays for the choice of its classes"),
         ("alpha", variance, "variance of a client's weights, set in the study"),
-        ("n_clients", float(len(clients)), "certification clients"),
+        ("n_clients", float(len(clients)), "held-out clients"),
         ("n_samples", float(min(sizes)), "smallest support size"),
         ("n_draws", float(drawn.errors.size), "systems and models drawn, over all clients"),
     ]

@@ -229,7 +229,7 @@ def _inputs(
             "mean error of the fine-tuned weights on evaluation data, which they were tuned on as "
             "well; not certified",
         ),
-        ("n_clients", float(len(tuned)), "certification clients"),
+        ("n_clients", float(len(tuned)), "held-out clients"),
         ("n_samples", float(len(tuned[0].measured)), "evaluation samples of every client"),
         ("n_draws", float(errors.size), "models drawn, over all clients"),
         ("pool_size", float(pool), "clients not trained on, certified ones included"),

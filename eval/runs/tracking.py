@@ -196,7 +196,7 @@ def results_of(rows: Path) -> Iterator[tuple[str, float]]:
     """Yield name and value of every number over clients in a cell's rows.
 
     Means over clients are ``group/metric``, with the shift after an ``@``; certificates are
-    ``certificate/bound``; ``novel/gap`` is the error of novel minus that of seen clients.
+    ``certificate/bound``; ``novel/gap`` is the error of new minus that of seen clients.
     """
     frame = read_rows(rows)
     certified = frame["metric"] == "certificate"

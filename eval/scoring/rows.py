@@ -39,7 +39,7 @@ def group_rows(group: Group, total: GroupScore, common: Row) -> Iterator[Row]:
 
 
 def gap_row(novel: Group, totals: Mapping[str, GroupScore]) -> Row:
-    """Return novel minus seen *accuracy*: negative if new clients are served worse.
+    """Return new- minus seen-client *accuracy*: negative if new clients are served worse.
 
     All that people read (page, terminal, cards, trackers) gives the gap of *errors*, whose sign is
     the other one.

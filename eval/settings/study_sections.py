@@ -253,7 +253,7 @@ class Evaluation(Settings):
         no training); 0: only at the end, or every 30 if ``train.selection`` chooses among rounds.
     given_up : bool, optional
         Train each method once more on seen and held-out clients together, to see what holding
-        out held-out clients costs the novel ones.
+        out held-out clients costs new clients.
     ignore : tuple of str, optional
         Codes of checks that the report is not to speak of, such as ``LC004``.
     measures : tuple of str, optional

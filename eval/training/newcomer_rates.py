@@ -53,7 +53,7 @@ class Rates:
             "n_clients": self.n_clients,
             "metric": "novel_lr",
             "value": self.chosen,
-            "message": f"least validation error of seen clients refitted as newcomers ({told})",
+            "message": f"least validation error of seen clients refitted as new clients ({told})",
         }
         table = [
             {"rate": rate, "error": error, "chosen": int(rate == self.chosen)}

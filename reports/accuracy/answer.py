@@ -104,9 +104,9 @@ def _table(
     shown = pd.DataFrame(
         {
             "model": names[model_of(row)],
-            "novel error": percent(row["mean"]),
+            "new-client error": percent(row["mean"]),
             "95% interval": f"{percent(row['lower'])} to {percent(row['upper'])}",
-            "seen error": trained.get(model_of(row), DASH),
+            "seen-client error": trained.get(model_of(row), DASH),
         }
         | steps_cell(steps, row["label"])
         for row in records(frame)

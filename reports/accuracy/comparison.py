@@ -105,7 +105,7 @@ def pair_table(pairs: pd.DataFrame, models: pd.DataFrame) -> Table:
     marked = frame["p_holm"] <= 0.05
     bold = tuple((int(i), "p (Holm)") for i in frame.index[marked])
     caption = (
-        "Novel error of the first minus that of the second, paired over clients, each client "
+        "New-client error of the first minus that of the second, paired over clients, each client "
         "averaged over the seeds both have. Intervals are 95% t-intervals over clients, each for "
         "itself; p-values are of the paired t-test, corrected after Holm over "
         f"{count(len(frame), 'pair')}, 5% or less in bold. What is compared are these trained "

@@ -20,6 +20,7 @@ from latecomer.reports.display.table import Table, counted, over_seeds, plus_min
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import by_model, personalization
 from latecomer.reports.words import (
+    CLIENTS,
     FAMILIES,
     LESS_ALONE,
     LESS_ALONE_CAPTION,
@@ -30,7 +31,7 @@ from latecomer.reports.words import (
 
 
 def accuracy_table(material: Material) -> Table | None:
-    """Seen and novel error per model, gap and comparison with the lowest; None without errors."""
+    """Errors of seen and new clients, gaps, comparison with the lowest; None without errors."""
     frame = material.ordered(material.accuracy)
     if frame.empty:
         return None
@@ -38,7 +39,10 @@ def accuracy_table(material: Material) -> Table | None:
     parts = {name: frame[frame["group"] == name] for name in ("seen", "novel")}
     seen, novel = by_model(parts["seen"]), by_model(parts["novel"])
     gaps, less = by_model(material.mean_gaps), by_model(material.gaps_less_alone)
-    heads = {name: counted(f"{name} error", part["n_clients"]) for name, part in parts.items()}
+    heads = {
+        name: counted(f"{CLIENTS[name].replace(' ', '-')} error", part["n_clients"])
+        for name, part in parts.items()
+    }
     shown, bold = [], []
     for place, (pair, name) in enumerate(model_names(frame).items()):
         both = [group[pair] for group in (seen, novel) if pair in group]
@@ -48,7 +52,7 @@ def accuracy_table(material: Material) -> Table | None:
                 "method": name,
                 heads["seen"]: _error_cell(seen.get(pair)),
                 heads["novel"]: _error_cell(novel.get(pair)),
-                "novel accuracy": percent(1 - novel[pair]["mean"]) if pair in novel else DASH,
+                "new-client accuracy": percent(1 - novel[pair]["mean"]) if pair in novel else DASH,
                 **_novel_cells(novel.get(pair)),
                 "gap (points)": gap_in_points(gaps[pair]) if pair in gaps else DASH,
                 **(
@@ -67,9 +71,9 @@ def accuracy_table(material: Material) -> Table | None:
         f"Error of seen and new clients without shift: mean over clients, then over seeds; "
         f"{over_seeds(frame)}. Accuracy is 100% less the error. The interval is the 95% "
         "t-interval over clients, each client averaged over seeds. Gap: points of error lost on "
-        "new clients, novel minus seen error, with its 95% interval over clients and seeds. "
-        "Bold: the lowest novel error and every one not significantly worse (paired t-test over "
-        "clients, Holm over all pairs, 5%)."
+        "new clients, new- minus seen-client error, with its 95% interval over clients and seeds. "
+        "Bold: the lowest error of new clients and every one not significantly worse (paired "
+        "t-test over clients, Holm over all pairs, 5%)."
         + (STEPS_CAPTION if material.steps else "")
         + (LESS_ALONE_CAPTION if less else "")
     )
@@ -177,8 +181,8 @@ def _gap(material: Material) -> Iterator[Block]:
             gaps,
             title="Generalization gap",
             alt=describe_gap(gaps),
-            caption="Novel minus seen error: a mark per seed, a bar at the mean, a band for its "
-            "95% interval over clients and seeds (in brackets). Right of 0: late clients are "
+            caption="New- minus seen-client error: a mark per seed, a bar at the mean, a band for "
+            "its 95% interval over clients and seeds (in brackets). Right of 0: late clients are "
             "served worse. Seen and new clients are other clients, the same for every method.",
         )
 

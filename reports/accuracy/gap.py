@@ -150,7 +150,7 @@ def _table(frame: pd.DataFrame, less: pd.DataFrame, names: Names) -> Table:
     shown = pd.DataFrame(
         {"model": names[model_of(row)]}
         | ({"training error": percent(row["training"])} if parts else {})
-        | {"seen error": percent(row["seen"]), "novel error": percent(row["novel"])}
+        | {"seen-client error": percent(row["seen"]), "new-client error": percent(row["novel"])}
         | ({"out-of-sample gap": points(row["out_of_sample"])} if parts else {})
         | {
             "gap (points)": gap_in_points(row),

@@ -15,7 +15,7 @@ from latecomer.reports.frames.errors import records
 def draw_dumbbells(
     frame: pd.DataFrame, names: Names, looks: Looks, *, width: float = WIDE
 ) -> Figure:
-    """Draw seen (hollow) and novel error (filled) of every model, joined, smallest gap first.
+    """Draw the error of seen (hollow) and new clients (filled), joined, smallest gap first.
 
     The error on training data is a stroke, where it was measured.
 

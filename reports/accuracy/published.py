@@ -20,6 +20,7 @@ from latecomer.reports.display.table import Table, plus_minus
 from latecomer.reports.frames.artifacts import joined
 from latecomer.reports.frames.errors import GROUPS, in_order, records
 from latecomer.reports.frames.paper import RULE, paper_frame, paper_items, with_verdicts
+from latecomer.reports.words import CLIENTS
 
 _TARGETS = ("label", "seed", "group", "client", "target")
 
@@ -49,7 +50,7 @@ def paper_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     shape = (len(groups), 1) if width < 5 else (1, len(groups))
     figure, panels = sheet(width, height, *shape, sharex=True, sharey=True)
     for axes, group in zip(panels, groups, strict=True):
-        axes.set_title(f"{group} clients", pad=4)
+        axes.set_title(f"{CLIENTS[group]}s", pad=4)
         for one in records(frame[frame["group"] == group]):
             _row(axes, labels.index(one["label"]), one, looks)
         names = [beside(model_called(label), width) for label in labels]

@@ -10,8 +10,7 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.display.table import Table, plus_minus
 from latecomer.reports.frames.errors import records
 from latecomer.reports.frames.paper import NOT_COMPARABLE, with_verdicts
-
-GROUPS = {"novel": "new clients", "seen": "seen clients", "certification": "held-out clients"}
+from latecomer.reports.words import CLIENTS
 
 
 def answer_paper(material: Material) -> Answer | None:
@@ -42,7 +41,7 @@ def answer_paper(material: Material) -> Answer | None:
         "n_judged": n_judged,
         "furthest": furthest["difference"],
     }
-    sentence = _sentence(about, n_judged, reproduced, GROUPS["novel"] if len(novel) else "clients")
+    sentence = _sentence(about, n_judged, reproduced, "new clients" if len(novel) else "clients")
     more = [
         f"Furthest off: {model_called(furthest['label'])}, {percent(furthest['ours'])} accuracy "
         f"here and {percent(furthest['paper'])} published, "
@@ -85,7 +84,7 @@ def _table(frame: pd.DataFrame) -> Table:
     shown = pd.DataFrame(
         {
             "model": model_called(row["label"]),
-            "clients": GROUPS.get(row["group"], row["group"]),
+            "clients": f"{CLIENTS[row['group']]}s",
             "published accuracy": plus_minus(percent(row["paper"]), row["paper_spread"]),
             "ours": plus_minus(percent(row["ours"]), row["ours_spread"]),
             "difference in points": points(row["difference"]),

@@ -212,7 +212,7 @@ def serving_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
                 "fastest to slowest (ms)": f"{_milliseconds(row['seconds_low'])} to "
                 f"{_milliseconds(row['seconds_high'])}",
                 "prediction (ms)": _milliseconds(row["predict_seconds"]),
-                "novel error": f"{percent(row['error'])} {PLUS_MINUS} {sd}",
+                "new-client error": f"{percent(row['error'])} {PLUS_MINUS} {sd}",
                 "95% over clients": f"{percent(row['lower'])} to {percent(row['upper'])}",
                 "clients": str(row["n_clients"]),
                 "seeds": str(row["n_seeds"]),

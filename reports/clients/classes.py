@@ -16,6 +16,7 @@ from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.frames.artifacts import split_tables
 from latecomer.reports.frames.errors import GROUPS
+from latecomer.reports.words import CLIENTS
 
 # With more columns than this, each is narrower than a pixel of a phone.
 MOST_CLIENTS = 300
@@ -104,9 +105,9 @@ def _group_names(axes: Axes, groups: pd.Series, width: float) -> None:
         end = start + len(part)
         room = len(part) / len(groups) * width * _LETTERS
         names = (
-            f"{group} ({len(part)})",
-            str(group),
-            "cert." if str(group) == "certification" else str(group),
+            f"{CLIENTS[str(group)]}s ({len(part)})",
+            f"{CLIENTS[str(group)]}s",
+            CLIENTS[str(group)].removesuffix(" client"),
         )
         axes.annotate(
             next((name for name in names if len(name) <= room), names[-1]),
@@ -123,7 +124,7 @@ def describe_classes(frame: pd.DataFrame) -> str:
     held = frame[frame["n"] > 0].groupby(["group", "client"])["class"].size()
     sizes = frame.groupby(["group", "client"], sort=False)["n"].sum()
     groups = [
-        f"{count(len(part), f'{group} client')}"
+        count(len(part), CLIENTS[str(group)])
         for group, part in sizes.groupby(level="group", sort=False)
     ]
     return (

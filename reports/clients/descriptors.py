@@ -19,6 +19,7 @@ from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.display.style import looks
 from latecomer.reports.frames.artifacts import cell_artifacts, stems
+from latecomer.reports.words import CLIENTS
 
 # How many neighbours count in t-SNE; its authors advise 5 to 50, and fewer than all clients.
 PERPLEXITY = 30.0
@@ -227,7 +228,7 @@ def describe_descriptors(frame: pd.DataFrame, label: str) -> str:
     """Describe ``descriptor_figure``: who is drawn, and who is a client's nearest neighbour."""
     own = frame[frame["label"] == label]
     kinds = own.drop_duplicates("client")["group"].value_counts()
-    who = listing([count(int(n), f"{group} client") for group, n in kinds.items()])
+    who = listing([count(int(n), CLIENTS[str(group)]) for group, n in kinds.items()])
     near = neighbours_alike(own)
     return (
         f"Map of {who} of {label} by their descriptors (t-SNE). {percent(near.alike, 0)} of "

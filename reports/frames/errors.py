@@ -174,7 +174,7 @@ def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``label predictor group mean sd_seeds se_clients worst n_clients n_seeds lower upper`` and,
         for the novel group, ``difference difference_lower difference_upper p_holm tied`` against
-        the model of least novel error.  ``lower`` and ``upper`` are the 95% t-interval over
+        the model of least new-client error.  ``lower`` and ``upper`` are the 95% t-interval over
         clients.
     """
     errors = client_errors(rows)
@@ -185,7 +185,7 @@ def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def shift_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Novel error under every shift and severity, one predictor per label.
+    """New-client error under every shift and severity, one predictor per label.
 
     Returns
     -------

@@ -52,7 +52,7 @@ def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
-    """Novel minus seen error of every model, with an interval over clients and seeds together.
+    """Take seen from new clients' error for every model, with an interval over clients and seeds.
 
     A client's error is averaged over seeds.  The squared standard error is the sum over three
     samples: the new clients, the seen clients, and the seeds (the variance of the single seeds'

@@ -56,9 +56,9 @@ def distance_frame(material: Material) -> pd.DataFrame:
     """Split the distance of every model's certificates from its measured error into parts.
 
     Every model and proved bound of the mean error over new clients is of the seed that
-    ``seeds_told`` keeps.  The distance is the value minus the novel error of the same method
+    ``seeds_told`` keeps.  The distance is the value minus the new-client error of the same method
     trained with nobody held out, where the study trained such a model, else minus the model's own
-    novel error.
+    new-client error.
 
     Returns
     -------
@@ -301,7 +301,7 @@ def _table(
             cells[*model_of(row), heads[route]] = said
     models = models_in(frame)
     shown = pd.DataFrame(
-        {"model": names[model], "novel error": errors.get(model, DASH)}
+        {"model": names[model], "new-client error": errors.get(model, DASH)}
         | {head: cells.get((*model, head), DASH) for head in heads.values()}
         for model in models
     )

@@ -27,7 +27,7 @@ from latecomer.reports.words import bound_name, span
 
 @styled
 def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
-    """Draw bounds against the measured novel error: a mark per trained model and bound.
+    """Draw bounds against the measured new-client error: a mark per trained model and bound.
 
     Certificates are filled, everything without a proof is hollow; marks tell bounds apart, or
     methods if there is only one bound.  Values of 1 and more stand in a band on top, on a log
@@ -151,7 +151,7 @@ def describe_bounds(bounds: pd.DataFrame) -> str:
         f" ({count(len(part), 'trained model')})"
         for bound, part in drawable_bounds(bounds).groupby("bound")
     ]
-    return f"Bounds against measured novel error: {'; '.join(said)}."
+    return f"Bounds against measured new-client error: {'; '.join(said)}."
 
 
 def _beside_measured(material: Material) -> Iterator[Block]:

@@ -196,7 +196,7 @@ def bound_table(bounds: pd.DataFrame, name: str, bound: str) -> Table:
     next_client = bool((own["population"] == "next-client").all())
     clients = counted("", own.loc[own["n_novel"] > 0, "n_novel"]).strip()
     beside = f"new clients at or below it {clients.replace('(', '(of ').replace(' clients', '')}"
-    beside = beside if next_client else f"measured novel error {clients}"
+    beside = beside if next_client else f"measured new-client error {clients}"
     seeds = sorted(int(seed) for seed in own["seed"].unique())
     write, unit = in_one_unit(own["value"])
     write_other, unit_of_others = in_one_unit(own["others"])

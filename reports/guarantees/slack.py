@@ -152,7 +152,7 @@ def slack_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
                 "seed": str(row["seed"]),
                 f"value{unit}": write(row["value"]),
                 "is": kind,
-                "novel error (95%)": _measured(row),
+                "new-client error (95%)": _measured(row),
                 "new clients": str(row["n_novel"]),
                 "slack": _points(row["slack"]),
                 "= accuracy given up": _points(row["given_up"]),
@@ -165,9 +165,9 @@ def slack_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     caption = (
         "Slack in points: the bound minus the new clients' error under the same method trained "
         "on the certified clients as well (where nobody trained that, under the certified model). "
-        "Accuracy given up: what the certified system's novel error is above that. Other clients: "
-        "the bound starts from its own clients' scores. The interval is the 95% t-interval over "
-        "new clients."
+        "Accuracy given up: how far new clients' error under the certified system is above that. "
+        "Other clients: the bound starts from its own clients' scores. The interval is the 95% "
+        "t-interval over new clients."
     )
     words = ("method", "bound", "is")
     cells, label = pd.DataFrame(shown), "Slack of bounds"
@@ -198,8 +198,8 @@ def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``bound delta rigorous n_models n_vacuous tau_gap n_gap tau_error n_error``: Kendall's tau-b
-        with the generalization gap (novel minus seen error) and with the novel error; NaN for fewer
-        than three models, or where either side is constant.
+        with the generalization gap (new- minus seen-client error) and with the new-client error;
+        NaN for fewer than three models, or where either side is constant.
     """
     bounds = bounds[(bounds["shift"] == "none") & bounds["population"].ne("one-client")]
     both = bounds.merge(gaps[[*MODEL, "seed", "gap"]], on=[*MODEL, "seed"], how="left")
@@ -246,13 +246,13 @@ def order_table(frame: pd.DataFrame) -> Table:
                 "trained models": str(row["n_models"]),
                 "of these vacuous": str(row["n_vacuous"]),
                 "with the gap": words["gap"],
-                "with the novel error": words["error"],
+                "with the new-client error": words["error"],
             }
         )
     caption = (
         "Kendall's rank correlation, across trained models, of a bound's value with the measured "
-        "gap (novel minus seen error) and with the measured error of new clients; in brackets "
-        "the models that have both. Models of one split are measured on the same clients, so no "
+        "gap (new- minus seen-client error) and the measured error of new clients; in brackets the "
+        "models that have both. Models of one split are measured on the same clients, so no "
         "interval is given. A vacuous bound may still order models."
     )
     cells, label = pd.DataFrame(shown), "Rank correlations of bounds"

@@ -68,7 +68,7 @@ def shift_answers(frame: pd.DataFrame) -> list[str]:
 def answers(
     frame: pd.DataFrame, bounds: pd.DataFrame, study: Mapping[str, Any]
 ) -> list[dict[str, str]]:
-    """Answer the study's question once per method, lowest novel error first.
+    """Answer the study's question once per method, lowest new-client error first.
 
     Parameters
     ----------

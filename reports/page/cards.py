@@ -163,7 +163,7 @@ def _gaps(own: pd.DataFrame) -> list[dict[str, Any]]:
     """List a model's gap over all its seeds, by predictor."""
     names = ("predictor", "gap", "lower", "upper", "n_seen", "n_novel", "n_seeds")
     about = {
-        "is": "novel minus seen error: positive where new clients are served worse",
+        "is": "new- minus seen-client error: positive where new clients are served worse",
         "spread": "95% interval over clients and seeds",
     }
     return [{**{name: row[name] for name in names}, **about} for row in records(own)]

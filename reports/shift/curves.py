@@ -248,7 +248,7 @@ def shift_caption(frame: pd.DataFrame, shift: str) -> str:
 
 
 def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
-    """Novel error per method (rows) and condition (columns)."""
+    """New-client error per method (rows) and condition (columns)."""
     ordered = in_order(frame, labels)
     heads = {
         (row["shift"], str(row["severity"])): (
@@ -274,7 +274,7 @@ def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
         for pair, name in model_names(ordered).items()
     ]
     caption = (
-        f"Novel error under each shift and severity, mean over clients and seeds; "
+        f"New-client error under each shift and severity, mean over clients and seeds; "
         f"{over_seeds(ordered)}. The number of clients stands in brackets."
     )
     label = "Error under shift"

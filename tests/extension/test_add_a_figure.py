@@ -32,7 +32,7 @@ from latecomer.reports.frames.errors import client_errors, records
 
 
 def extremes_frame(rows):
-    """Least and largest novel error per label."""
+    """Least and largest new-client error per label."""
     errors = client_errors(rows)
     novel = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
     return novel.groupby("label")["error"].agg(best="min", worst="max").reset_index()

@@ -3,7 +3,7 @@
 import html
 
 ROUTE = '''
-"""R9: Hoeffding's inequality for the certification clients' errors."""
+"""R9: Hoeffding's inequality for the held-out clients' errors."""
 
 import math
 from typing import ClassVar, Literal

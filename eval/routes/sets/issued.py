@@ -147,7 +147,7 @@ def _issue(
     untrained = len(split.certification) + split.n_outside
     common = {**_common(request, group, predictor), "n_clients": len(served)}
     inputs = [
-        ("n_clients", float(len(served)), "certification clients, each counted once"),
+        ("n_clients", float(len(served)), "held-out clients, each counted once"),
         ("n_points", float(sum(one.n_query for one in served)), "their query points"),
         ("pool_size", float(untrained), "clients not trained on, certified ones included"),
         ("alpha", entry.alpha, "rate at which a set may miss the true label"),

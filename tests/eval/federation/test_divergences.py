@@ -130,7 +130,7 @@ def test_split_diagnostics_name_the_nearest_client():
     assert set(rows) == {"label_kl", "label_tv", "label_js", "label_hellinger", "a_distance"}
     assert {row["client"] for row in rows.values()} == {12}
     assert rows["label_tv"]["value"] == pytest.approx(0.25)
-    assert rows["label_tv"]["message"] == "training client 11"
+    assert rows["label_tv"]["message"] == "seen client 11"
     assert rows["a_distance"]["value"] == a_distance(x[8:12], x[4:8], seed=0).proxy
     assert "held-out error" in rows["a_distance"]["message"]
     assert (rows["label_kl"]["n_support"], rows["label_kl"]["n_query"]) == (2, 2)

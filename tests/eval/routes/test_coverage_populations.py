@@ -1,6 +1,6 @@
 """Simulations of clients of known types: certified values of all populations hold at once.
 
-A trial draws certification clients by the weights of their types, certifies, and fails if any of
+A trial draws held-out clients by the weights of their types, certifies, and fails if any of
 many other populations, each at its exactly known distance, has a mean error above what is certified
 at that distance.
 """
@@ -18,7 +18,7 @@ from latecomer.eval.splits.kinds.client_types import distances
 pytestmark = pytest.mark.theory
 DELTA, TRIALS = 0.1, 300
 RULES = ("tv_ball", "kl_ball", "chi2_ball", "subgroup")
-# Weight and mean error of each type, and certification clients: a type that goes unseen about as
+# Weight and mean error of each type, and held-out clients: a type that goes unseen about as
 # often as delta allows spends nearly all of it; many types; alike ones.
 UNSEEN = ([1 - 0.1 ** (1 / 30), 0.1 ** (1 / 30)], [0.95, 0.1], 30)
 MANY = ([0.25, 0.25, 0.15, 0.15, 0.1, 0.1], [0.02, 0.05, 0.1, 0.15, 0.4, 0.6], 40)

@@ -113,7 +113,7 @@ def test_one_number_in_every_place(places):
 
 
 def test_the_sign_is_that_of_points_lost(places):
-    """Recomputed from the rows by hand: novel minus seen error, positive where it is worse."""
+    """Recomputed from the rows by hand: new- minus seen-client error, positive where worse."""
     found, run, keeper = places
     rows = run.rows[(run.rows["metric"] == "error") & (run.rows["shift"] == "none")]
     rows = rows[rows["client"] != ""]

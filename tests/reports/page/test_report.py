@@ -83,8 +83,8 @@ def test_every_figure_and_table_can_be_taken_from_the_page_alone(made, made_up_r
 
 def test_an_accuracy_stands_beside_the_error(made):
     shares = re.findall(
-        r'data-label="novel error[^"]*" data-key="[^"]*">(?:<strong>)?([\d.]+)%[^"]*'
-        r'data-label="novel accuracy" data-key="[^"]*">([\d.]+)%',
+        r'data-label="new-client error[^"]*" data-key="[^"]*">(?:<strong>)?([\d.]+)%[^"]*'
+        r'data-label="new-client accuracy" data-key="[^"]*">([\d.]+)%',
         made[1],
     )
     assert len(shares) == 7  # a model a row
