@@ -98,7 +98,12 @@ def draw_distances(
     """
     rows = records(frame)
     figure, axes = model_rows([names[model_of(row)] for row in rows], width, beside=1.4)
-    axes.axvline(0, color=INK, linewidth=0.8)
+    if width < NARROW_BELOW:
+        # Names stand above the bars there, and no line crosses them.
+        places = np.arange(len(rows))
+        axes.vlines(np.zeros(len(rows)), places - 0.25, places + 0.25, color=INK, linewidth=0.8)
+    else:
+        axes.axvline(0, color=INK, linewidth=0.8)
     for place, row in enumerate(rows):
         ends = {1.0: 0.0, -1.0: 0.0}
         for number, part in enumerate(parts):

@@ -24,7 +24,7 @@ from latecomer.reports.display.section import (
 from latecomer.reports.frames.errors import failures_frame, group_sizes, personalization, records
 from latecomer.reports.page.cards import cards, model_command, stem_of
 from latecomer.reports.page.citations import citations, own_entry
-from latecomer.reports.words import MASKING, PROTOCOLS
+from latecomer.reports.words import CLIENTS, MASKING, PROTOCOLS
 
 Named = list[tuple[str, str]]
 
@@ -40,7 +40,7 @@ def setup_card(rows: pd.DataFrame, study: Mapping[str, Any]) -> Named:
     facts = [
         ("Data", _settings(data, first="name")),
         ("Split", _settings(split, first="kind")),
-        ("Clients", ", ".join(f"{n} {name}" for name, n in sizes.items())),
+        ("Clients", ", ".join(f"{n} {CLIENTS[name].split()[0]}" for name, n in sizes.items())),
         ("Samples per new client", samples_per_client(rows)),
         ("Training", f"{rounds} rounds; {_settings(train)}" if rounds else _settings(train)),
         ("Seeds", f"{count(len(seeds), 'training seed')}: {', '.join(str(s) for s in seeds)}"),

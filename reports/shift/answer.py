@@ -149,10 +149,10 @@ def _doubled(own: pd.DataFrame, names: Names) -> str:
     if few.empty or np.isnan(neutral_severity(shift)):
         return said
     whom = "every model" if len(few) == len(own) else listing(list(model_names(few).values()))
-    ends = sorted({f"{wrong:.3g}" for wrong in (few["wrong"].min(), few["wrong"].max())}, key=float)
+    ends = {f"{wrong:.1f}".removesuffix(".0") for wrong in (few["wrong"].min(), few["wrong"].max())}
     return (
         f"{said} When it doubles is not said of {whom}: fewer than {LEAST_WRONG} samples were "
-        f"wrong without shift ({' to '.join(ends)})."
+        f"wrong without shift ({' to '.join(sorted(ends, key=float))})."
     ).strip()
 
 
