@@ -121,14 +121,17 @@ def token_counts(x: NDArray[Any]) -> Floats:
 
 def _judged(x: Floats, domain: Ints, classifier: str, rng: np.random.Generator) -> Ints:
     """Return each sample's domain as predicted by a classifier not trained on it."""
+    from sklearn import config_context
     from sklearn.model_selection import StratifiedKFold
     from threadpoolctl import threadpool_limits
 
     most = min(_FOLDS, *np.bincount(domain).tolist())
     folds = StratifiedKFold(most, shuffle=True, random_state=int(rng.integers(2**31)))
     said = np.empty_like(domain)
-    # One thread: faster on samples this small, and identical results on any number of cores.
-    with threadpool_limits(1):
+    # One thread: faster on samples this small, and identical results on any number of cores.  On
+    # samples this small checking them again and again would take half of the time.
+    lean = config_context(assume_finite=True, skip_parameter_validation=True)
+    with threadpool_limits(1), lean:
         for train, held_out in folds.split(x, domain):
             said[held_out] = _JUDGES[classifier](x[train], domain[train], x[held_out], rng)
     return said
@@ -136,11 +139,11 @@ def _judged(x: Floats, domain: Ints, classifier: str, rng: np.random.Generator) 
 
 def _linear(x: Floats, domain: Ints, held_out: Floats, rng: np.random.Generator) -> Ints:
     from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    scale = StandardScaler().fit(x)
     judge = LogisticRegression(class_weight="balanced", max_iter=1000)
-    said: Ints = make_pipeline(StandardScaler(), judge).fit(x, domain).predict(held_out)
+    said: Ints = judge.fit(scale.transform(x), domain).predict(scale.transform(held_out))
     return said
 
 
