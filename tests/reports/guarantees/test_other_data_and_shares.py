@@ -110,7 +110,7 @@ def test_classes_are_shares_of_a_client_in_order_of_groups():
     assert frame["client"].tolist() == [2, 2, 2, 1, 1, 1, 3, 3, 3]
     assert frame.groupby("client")["share"].sum().tolist() == pytest.approx([1, 1, 1])
     assert frame[frame["client"] == 3]["n"].tolist() == [0, 6, 2]
-    assert "2 seen clients, 1 novel client" in describe_classes(frame)
+    assert "2 seen clients, 1 new client" in describe_classes(frame)
     assert "1 to 2 classes" in describe_classes(frame)
     assert reports.class_frame([]).empty
 
