@@ -13,7 +13,7 @@ from typing import Any
 
 # Import names of the packages in the extra "train".
 TRAIN = (
-    *("torch", "pandas", "sklearn", "matplotlib", "seaborn", "pydantic", "PIL", "safetensors"),
+    *("torch", "pandas", "sklearn", "matplotlib", "pydantic", "PIL", "safetensors"),
     *("threadpoolctl", "pooch", "requests", "ijson"),
 )
 

@@ -20,7 +20,7 @@ KEPT = "finished.json"
 _LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands", "reading")
 _PACKAGES = (
     *("latecomer", "torch", "numpy", "scipy", "pandas", "matplotlib", "scikit-learn"),
-    *("seaborn", "jinja2"),
+    "jinja2",
 )
 _PAGE, _OTHER_PAGES = "report.html", "report-*.html"
 # Keys of a study that are prose.

@@ -144,7 +144,7 @@ def test_a_sentence_of_a_certificate_needs_no_pydantic_pandas_or_torch(tmp_path)
     assert without((), code, tmp_path).stdout == done.stdout
 
 
-@pytest.mark.parametrize("module", ["torch", "seaborn"])
+@pytest.mark.parametrize("module", ["torch", "matplotlib"])
 def test_a_run_without_one_module_does_not_begin(module, tmp_path):
     done = without([module], COMMANDS.format(commands=["run quickstart"]), tmp_path)
     ((code, printed, errors),) = json.loads(done.stdout)

@@ -82,7 +82,7 @@ def test_hooks_before_a_commit_are_ruff_and_mypy():
 
 
 # Requirements that conda-forge calls otherwise; -base leaves out what draws on screens.
-CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base", "seaborn": "seaborn-base"}
+CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
 
 
 def test_the_conda_recipe_asks_for_what_pip_asks_for():

@@ -23,7 +23,7 @@ from latecomer.reports.frames.errors import (
     serving_steps,
     shift_frame,
 )
-from latecomer.reports.frames.gaps import gap_frame, gap_intervals, gaps_less_alone
+from latecomer.reports.frames.gaps import gap_intervals, gaps_beside, gaps_less_alone
 
 __all__ = [
     "Block",
@@ -118,7 +118,7 @@ class Material:
     errors = cached_property(lambda self: client_errors(self.rows))
     steps = cached_property(lambda self: serving_steps(self.rows, self.study.get("methods") or ()))
     accuracy = cached_property(lambda self: accuracy_frame(self.errors))
-    gaps = cached_property(lambda self: gap_frame(self.errors))
+    gaps = cached_property(lambda self: gaps_beside(self.errors, self.mean_gaps))
     mean_gaps = cached_property(lambda self: gap_intervals(self.rows))
     gaps_less_alone = cached_property(lambda self: gaps_less_alone(self.errors))
     shifts = cached_property(lambda self: shift_frame(self.errors))

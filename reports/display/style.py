@@ -98,6 +98,19 @@ FONTS = {
 }
 """Families of letters by the name they are asked for; matplotlib brings these fonts along."""
 
+_MAJOR, _MINOR = (("size", 4.8), ("width", 1.0)), (("size", 3.2), ("width", 0.8))
+# What seaborn's style "ticks" sets for papers; seaborn takes half a second to load.
+_TICKS = {
+    **{"xtick.bottom": True, "ytick.left": True, "xtick.top": False, "ytick.right": False},
+    **{f"{axis}tick.direction": "out" for axis in "xy"},
+    **{f"{axis}tick.major.{side}": size for axis in "xy" for side, size in _MAJOR},
+    **{f"{axis}tick.minor.{side}": size for axis in "xy" for side, size in _MINOR},
+    **{"axes.axisbelow": True, "axes.grid": False, "grid.linestyle": "-"},
+    **{"axes.spines.left": True, "axes.spines.bottom": True},
+    **{"lines.solid_capstyle": "round", "legend.title_fontsize": 9.6},
+    **{"patch.edgecolor": "w", "patch.force_edgecolor": True, "patch.linewidth": 0.8},
+}
+
 _FONT = ContextVar("font", default="sans")
 
 
@@ -124,12 +137,9 @@ def _add_serif() -> None:
 
 def settings() -> Any:
     """Matplotlib settings for ``matplotlib.rc_context``, a dict."""
-    import seaborn  # type: ignore[import-untyped, unused-ignore]
-
     family, names = FONTS[_FONT.get()]
     return {
-        **seaborn.axes_style("ticks"),
-        **seaborn.plotting_context("paper"),
+        **_TICKS,
         "figure.autolayout": False,
         "figure.constrained_layout.use": False,
         "font.family": [family],

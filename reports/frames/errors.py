@@ -28,8 +28,20 @@ _UNTRAINED = (
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """List a frame's rows as dicts."""
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+    """List a frame's rows as dicts of Python's own numbers, as ``DataFrame.to_dict`` does.
+
+    That takes three times as long on a frame of few rows, and a page lists three hundred of them.
+    """
+    names = [str(name) for name in frame.columns]
+    columns = [_natives(column) for _, column in frame.items()]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _natives(column: pd.Series) -> list[Any]:
+    values: list[Any] = column.tolist()
+    if column.dtype != object:
+        return values
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
 
 
 def first_record(frame: pd.DataFrame) -> dict[str, Any]:

@@ -40,6 +40,12 @@ def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:
         and ``novel - seen`` of each seed; ``mean`` and its 95% interval are those of
         :func:`gap_intervals`.
     """
+    errors = client_errors(rows)
+    return gaps_beside(errors, gap_intervals(errors))
+
+
+def gaps_beside(rows: pd.DataFrame, means: pd.DataFrame) -> pd.DataFrame:
+    """Return the `gap_frame` of rows whose `gap_intervals` are known already."""
     errors = _unshifted(client_errors(rows))
     by_group = errors.groupby([*MODEL, "seed", "group"])["error"].mean().unstack("group")
     frame = by_group.reindex(columns=["seen", "novel"]).dropna().reset_index()
@@ -47,7 +53,7 @@ def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:
     frame["gap"] = frame["novel"] - frame["seen"]
     if frame.empty:
         return frame.reindex(columns=[*frame.columns, "mean", "lower", "upper", "n_seeds"])
-    means = gap_intervals(errors).rename(columns={"gap": "mean"})
+    means = means.rename(columns={"gap": "mean"})
     return frame.merge(means[[*MODEL, "mean", "lower", "upper", "n_seeds"]], on=MODEL)
 
 
@@ -77,9 +83,13 @@ def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
     """
     errors = _unshifted(client_errors(rows))
     gaps = []
-    for model, part in errors.groupby(MODEL, sort=False):
-        if part["group"].nunique() == 2:
-            seen, novel = (_cube(part, group)[..., 0] for group in ("seen", "novel"))
+    models = list(dict.fromkeys(errors[MODEL].itertuples(index=False, name=None)))
+    both = errors["group"].nunique() == 2
+    cubes = [_cube(errors, group, models) for group in ("seen", "novel")] if both else []
+    for place, model in enumerate(models if both else ()):
+        # Side by side in memory, as if a model were alone: sums depend on that in their last bit.
+        seen, novel = (np.ascontiguousarray(cube[..., place]) for cube in cubes)
+        if np.isfinite(seen).any() and np.isfinite(novel).any():
             means = {"seen": _by_client(seen).mean(), "novel": _by_client(novel).mean()}
             named = dict(zip(MODEL, model, strict=True))
             gaps.append({**named, **means, **_interval(seen, novel)})

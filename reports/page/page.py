@@ -12,6 +12,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from latecomer.certify.page.blocks import Fold, Grid, Picture
 from latecomer.certify.page.template import rendered
 from latecomer.eval.results.rows import InputError, RunRecord, load_run, write_beside
@@ -68,7 +70,7 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     >>> report("mine")  # doctest: +SKIP
     PosixPath('mine/report.html')
     """
-    with _seldom_searching():
+    with _seldom_searching(), _small_frames():
         run = under_shown_names(load_run(directory))
         lying = [kind for kind in PAPER if any((run.path / "figures").glob(f"*.{kind}"))]
         writer = Writer(lying, _column_of(run.path))
@@ -111,7 +113,7 @@ def figures(
     if kind not in PAPER:
         raise InputError(f"format must be one of {', '.join(PAPER)}, got {kind!r}")
     column = _checked(Column(width, font))
-    with _seldom_searching():
+    with _seldom_searching(), _small_frames():
         run = under_shown_names(load_run(directory))
         writer = Writer([kind], column)
         content_of(run, writer)
@@ -167,6 +169,13 @@ def _seldom_searching() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*given)
+
+
+@contextmanager
+def _small_frames() -> Iterator[None]:
+    """Hold words as Python's strings: frames of tens of rows pay for Arrow's, and gain nothing."""
+    with pd.option_context("mode.string_storage", "python"):
+        yield
 
 
 def page_of(run: RunRecord, writer: Writer, chapters: tuple[Chapter, ...] = CHAPTERS) -> str:

@@ -18,6 +18,7 @@ from latecomer.reports.frames.errors import (
     labels_in,
     primary_predictor,
     rank_frame,
+    records,
     shift_frame,
 )
 from latecomer.reports.frames.gaps import gap_frame
@@ -280,3 +281,26 @@ def test_pure_functions_leave_rows_alone(made_up_rows):
     shift_frame(made_up_rows)
     diagnostics_frame(made_up_rows)
     pd.testing.assert_frame_equal(made_up_rows, before)
+
+
+@pytest.mark.parametrize("storage", ["python", "pyarrow"])
+def test_records_are_what_pandas_lists_in_python_s_own_numbers(storage):
+    if storage == "pyarrow":
+        pytest.importorskip("pyarrow")
+    with pd.option_context("mode.string_storage", storage):
+        mixed = pd.Series([np.float64(0.5), np.int64(2), "x", None], dtype=object)
+        frame = pd.DataFrame(
+            {
+                "words": ["a", "b", None, "d"],
+                "numbers": [0.1, np.nan, 3.0, 4.0],
+                "counts": [1, 2, 3, 4],
+                "truths": [True, False, True, True],
+                "mixed": mixed,
+                5: 0,
+            }
+        )
+        wanted = [{str(key): one[key] for key in one} for one in frame.to_dict("records")]
+    for listed, known in ((records(frame), wanted), (records(frame.head(0)), [])):
+        assert repr(listed) == repr(known)
+        kinds = [[type(value) for value in row.values()] for row in listed]
+        assert kinds == [[type(value) for value in row.values()] for row in known]
