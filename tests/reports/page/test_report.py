@@ -151,7 +151,7 @@ def test_page_says_what_the_brief_asks_of_it(made):
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", made[1]))
     for words in (
         "How well do six methods serve clients that join after training?",
-        "36 seen, 12 certification, 12 novel",
+        "36 seen, 12 held-out, 12 new",
         "all: all classes compete (no masking)",
         "none: every model is the one after the last round",
         "latecomer run made-up",
