@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 ROUNDS = 60
-TRAINED = 7  # cells with rounds: all but `local`
+TRAINED = 7  # cells with rounds: all but the split's
 STUDY = f"""
 study: kills
 data: {{name: digits}}
 split: {{kind: by_class, clients: 21, certify: 3, novel: 10, classes_per_client: 2}}
 model: {{hypernetwork: {{hidden: 1, width: 20}}}}
-methods: [local, fedavg, fedrep, per_fedavg, knn_per, pefll,
+methods: [{{name: local, novel_steps: 20}}, fedavg, fedrep, per_fedavg, knn_per, pefll,
   {{name: pefll, posterior: gaussian, label: stochastic}}]
 train: {{rounds: {ROUNDS}, cohort: 3, local_steps: 6, batch_size: 8}}
 certificates: [{{route: r0, rule: product}}]

@@ -11,7 +11,7 @@ TINY = """
 study: tiny
 data: {name: digits}
 split: {kind: by_class, clients: 19, certify: 3, novel: 10, classes_per_client: 2}
-methods: [local]
+methods: [{name: local, novel_steps: 20}]
 train: {rounds: 2, cohort: 2, local_steps: 2, batch_size: 4}
 certificates: [{route: r0, rule: product}]
 """
