@@ -17,7 +17,7 @@ STUDY = """
 study: again
 data: {name: npz, path: points.npz}
 split: {kind: by_class, clients: 8, novel: 2, certify: 2, classes_per_client: 2}
-methods: [local]
+methods: [{name: local, novel_steps: 20}]
 train: {rounds: 1, cohort: 2, local_steps: 1, batch_size: 4}
 seeds: [0]
 """
