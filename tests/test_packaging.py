@@ -35,8 +35,8 @@ def files_in_the_tree():
             inside = path.relative_to(ROOT / folder).as_posix()
             data = path.suffix in (".yaml", ".csv", ".bib") or path.name == "py.typed"
             data = data or "templates/" in inside
-            # Results kept in the repository to be looked at; nothing at run time reads them.
-            kept = inside.startswith("reference/")
+            # Kept in the repository to be looked at or gone on with: nothing at run time reads it.
+            kept = inside.startswith(("reference/", "unfinished/"))
             if path.is_file() and not kept and (path.suffix == ".py" or data):
                 shipped[f"{place}/{inside}"] = f"{folder}/{inside}"
     return shipped
