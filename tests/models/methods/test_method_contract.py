@@ -54,12 +54,15 @@ QUICK = {
     "pfl_sampled": {"local_lr": 0.05, "server_lr": 0.1},
     "pfl_nearest": {"local_lr": 0.05, "server_lr": 0.1},
     "pfl_ensemble": {"local_lr": 0.05, "server_lr": 0.1},
-    "odpfl_hn": {"local_lr": 0.05, "server_lr": 3e-3},
+    "odpfl_hn": {"local_lr": 0.05, "server_lr": 2e-3},
     "pefll": {"local_lr": 0.05, "server_lr": 2e-3},
 }
 NAMES = list(METHODS)
 # Methods that by design serve newcomers with models made for others.
 LEAST_ACCURACY = {"pfl_sampled": 0.35, "pfl_nearest": 0.35, "pfl_ensemble": 0.5}
+# After 60 rounds its new clients have from .77 to .95 right, by seed and by kind of processor;
+# after 120 six seeds have from .875 to .953.
+ROUNDS = {"odpfl_hn": 120}
 # Default predictors that are not deterministic.
 PREDICTOR = {"pfl_sampled": "gibbs"}
 # A method at the end of its range, and what it is then: (name, settings, parent, settings, and
@@ -119,7 +122,8 @@ def test_learns_and_serves_newcomers(
     seen = make_population((12,) * 16)
     novel = make_population((12,) * 8, seed=1)
     method = make_method(name, **QUICK[name])
-    state = train(method, task, seen, CONFIG, seed=0)
+    config = replace(CONFIG, rounds=ROUNDS.get(name, CONFIG.rounds))
+    state = train(method, task, seen, config, seed=0)
     for clients in (seen, novel):
         right = total = 0
         for index in range(len(clients)):
