@@ -128,10 +128,9 @@ def _judged(x: Floats, domain: Ints, classifier: str, rng: np.random.Generator) 
     most = min(_FOLDS, *np.bincount(domain).tolist())
     folds = StratifiedKFold(most, shuffle=True, random_state=int(rng.integers(2**31)))
     said = np.empty_like(domain)
-    # One thread: faster on samples this small, and identical results on any number of cores.  On
-    # samples this small checking them again and again would take half of the time.
-    lean = config_context(assume_finite=True, skip_parameter_validation=True)
-    with threadpool_limits(1), lean:
+    # One thread: faster on samples this small, and identical results on any number of cores.
+    # Settings of the classifiers are ours and need no check in every fold; samples are checked.
+    with threadpool_limits(1), config_context(skip_parameter_validation=True):
         for train, held_out in folds.split(x, domain):
             said[held_out] = _JUDGES[classifier](x[train], domain[train], x[held_out], rng)
     return said

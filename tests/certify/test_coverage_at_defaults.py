@@ -83,15 +83,13 @@ def searches_end_at() -> Iterator[dict[str, float]]:
 
         return root
 
-    def asked_later(search: Callable[..., int]) -> Callable[..., Callable[[], int]]:
-        return lambda *given: lambda: search(*(one() if callable(one) else one for one in given))
-
     def of_a_grid(search: Callable[..., float]) -> Callable[..., float]:
-        def kept(sample: Any, refused: Any, highest: Callable[[], int]) -> float:
+        def kept(sample: Any, refused: Any, highest: int = STEPS) -> float:
             point = ceil(at["least"] * STEPS)
-            if point <= limits(sample)[0] and not refused(np.array([point / STEPS]))[0]:
+            possible = point <= min(limits(sample)[0], highest)
+            if possible and not refused(np.array([point / STEPS]))[0]:
                 return at["least"]
-            return search(sample, refused, highest())
+            return search(sample, refused, highest)
 
         return kept
 
@@ -99,9 +97,6 @@ def searches_end_at() -> Iterator[dict[str, float]]:
         (betting, "first_refused"): of_falling_means,
         (betting_orders, "first_refused"): of_falling_means,
         (pool_betting, "_pool_root"): of_falling_means,
-        # Which risks need no look is asked where the least is refused; whole searches ask always.
-        (blend, "_kept_by_product"): asked_later,
-        (blend, "highest_unsure"): asked_later,
         (blend, "kept_risk"): of_a_grid,
         # How far other orders would move the bound is asked at the bound alone.
         (blend, "_deviation"): lambda _: lambda *given: 0.0,
