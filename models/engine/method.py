@@ -15,6 +15,7 @@ train some of the weights only.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -25,6 +26,7 @@ from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.engine.phases import Phase
 from latecomer.models.engine.schedule import Cohort
+from latecomer.models.engine.threads import each, in_threads
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.objectives import gradients
@@ -313,17 +315,27 @@ class Method(ABC):
         """Yield the predictors of several clients, named by number if seen and None if new.
 
         They are those of :meth:`serve` and :meth:`personalize`, up to rounding; override this if
-        clients are served faster together. A model that all clients share is made once.
+        clients are served faster together. A model that all clients share is made once; others
+        are made in the threads of clients (:mod:`latecomer.models.engine.threads`).
         """
         fixed = predictor == "deterministic" and type(self).serve is Method.serve
         shared = fixed and self.personalization == "global"
-        model: Predictor | None = None
-        for member, support, generator in zip(members, supports, generators, strict=True):
+
+        def made(one: tuple[int | None, Samples, Generator]) -> Predictor:
+            member, support, generator = one
             how: dict[str, Any] = {"predictor": predictor, "generator": generator}
-            if model is None or not shared:
-                given = task, state, *(() if member is None else (member,)), support
-                model = (self.personalize if member is None else self.serve)(*given, **how)
-            yield model
+            if member is None:
+                return self.personalize(task, state, support, **how)
+            return self.serve(task, state, member, support, **how)
+
+        clients = zip(members, supports, generators, strict=True)
+        if shared:
+            models = [made(one) for one in islice(clients, 1)]
+            yield from models * len(members)
+        elif supports and in_threads(task, supports[0].x.device, min(map(len, supports))):
+            yield from each(made, [*clients])
+        else:
+            yield from map(made, clients)
 
     @abstractmethod
     def personalize(

@@ -15,7 +15,7 @@ from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.families.held_back import held_back, without_held_back
 from latecomer.models.families.neighbours import Neighbours, log_mixture
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.heads import features
+from latecomer.models.task.heads import features_and_logits
 from latecomer.models.task.state import State, part
 from latecomer.models.task.task import Task
 
@@ -141,4 +141,5 @@ def _embedded(task: Task, state: State, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the inputs of the global model's last layer, and its probabilities."""
     weights = part(state.server, "target")
     with torch.no_grad():
-        return features(task, weights, x), task.logits(weights, x).softmax(dim=1)
+        phi, logits = features_and_logits(task, weights, x)
+    return phi, logits.softmax(dim=1)

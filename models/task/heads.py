@@ -93,6 +93,32 @@ def features(task: Task, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
     return made
 
 
+def features_and_logits(
+    task: Task, params: Mapping[str, Tensor], x: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return :func:`features` and the logits made from them, from one pass where that is known.
+
+    Raises
+    ------
+    ValueError
+        As :func:`features`.
+
+    Examples
+    --------
+    >>> from latecomer.models.task.task import make_task
+    >>> task = make_task(input_shape=(6,), n_classes=4)
+    >>> params = task.initial(torch.Generator().manual_seed(0))
+    >>> phi, logits = features_and_logits(task, params, torch.ones(2, 6))
+    >>> torch.equal(logits, task.logits(params, torch.ones(2, 6)))
+    True
+    """
+    made = features(task, params, x)
+    if task.make is not None:
+        return made, task.logits(params, x)
+    weight, bias = sorted((params[name] for name in head_names(task)), key=lambda one: -one.dim())
+    return made, F.linear(made, weight, bias)
+
+
 def _check_features(
     task: Task, params: Mapping[str, Tensor], x: Tensor, made: Tensor, head: Params
 ) -> None:

@@ -1,0 +1,57 @@
+"""Features and logits of a target network, from one pass."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from latecomer.models.task.heads import features, features_and_logits
+from latecomer.models.task.task import make_task
+
+
+class Doubled(nn.Module):
+    """A net of a user's own, whose outputs are twice its head's."""
+
+    head = "last"
+
+    def __init__(self, input_shape: tuple[int, ...], n_out: int) -> None:
+        super().__init__()
+        self.body, self.last = nn.Linear(*input_shape, 5), nn.Linear(5, n_out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return self.last(self.body(x)) * self.scale
+
+    scale = 1.0
+
+
+@pytest.mark.parametrize(
+    ("input_shape", "target"),
+    [
+        ((3, 32, 32), "lenet"),
+        ((1, 10, 10), "small"),
+        ((6,), "mlp"),
+        ((6,), "linear"),
+        ((6,), Doubled),
+    ],
+)
+@pytest.mark.parametrize("n_samples", [1, 7, 40])
+def test_one_pass_gives_the_bits_of_two(
+    input_shape: tuple[int, ...], target: str | type[nn.Module], n_samples: int
+) -> None:
+    task = make_task(input_shape=input_shape, n_classes=4, target=target)
+    params = task.initial(torch.Generator().manual_seed(0))
+    x = torch.randn(n_samples, *input_shape, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        phi, logits = features_and_logits(task, params, x)
+        assert torch.equal(phi, features(task, params, x))
+        assert torch.equal(logits, task.logits(params, x))
+
+
+def test_a_net_with_something_behind_its_head_has_no_features(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Doubled, "scale", 2.0)
+    task = make_task(input_shape=(6,), n_classes=4, target=Doubled)
+    params = task.initial(torch.Generator().manual_seed(0))
+    with pytest.raises(ValueError, match="target must end in its head"):
+        features_and_logits(task, params, torch.ones(2, 6))
