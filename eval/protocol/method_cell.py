@@ -98,7 +98,7 @@ def _trained(
     def on_checkpoint(checkpoint: Checkpoint) -> None:
         nonlocal curve
         if plan is not None:
-            curve = measured(curve, plan, checkpoint, setup.score)
+            curve = measured(curve, plan, checkpoint, setup.score_each)
         measured_next = plan is not None and plan.falls_on(checkpoint.rounds_done + 1)
         slot.offer(stored(curve, checkpoint), long_ahead=measured_next)
 

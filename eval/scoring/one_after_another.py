@@ -36,6 +36,8 @@ _PREDICTED = 1_000
 """Most samples predicted at a time, unless one client has more."""
 _AT_A_TIME = 20
 """Most models that several threads predict with before more clients are served."""
+_HELD = 2**24
+"""Most weights of models that are kept to be scored on further query data, unless one has more."""
 
 Served = tuple[int, Tensor]
 """A client's number, and the rows on which it is measured."""
@@ -45,6 +47,34 @@ def score_one_after_another(
     task: Task, clients: Clients, serve: Serve, mask: Mask, *, on_support: bool = False
 ) -> list[ClientScore]:
     """Serve and score every client; the arguments are those of ``score_side_by_side``."""
+    return _scored(task, clients, served(task, clients, serve, on_support), mask)
+
+
+def score_on_each(
+    task: Task, tables: Sequence[Clients], serve: Serve, mask: Mask
+) -> list[list[ClientScore]]:
+    """Serve clients once and score them on the query data of every table.
+
+    The scores are those of scoring one table after another. Tables hold the same clients with the
+    same supports.
+    """
+    scores: list[list[ClientScore]] = [[] for _ in tables]
+    n_weights = sum(map(prod, task.shapes.values()))
+    at_a_time = min(max(_HELD // n_weights, 1), _AT_A_TIME)
+    for places, supports in _supports(task, tables[0]):
+        models = zip(places, serve(places, supports), strict=True)
+        while few := [*islice(models, at_a_time)]:
+            for clients, own in zip(tables, scores, strict=True):
+                rows, sizes = clients.query, clients.sizes_on_host[1]
+                pairs = [(model, (place, rows[place, : sizes[place]])) for place, model in few]
+                own += _scored(task, clients, pairs, mask)
+    return scores
+
+
+def _scored(
+    task: Task, clients: Clients, pairs: Iterable[tuple[Predictor, Served]], mask: Mask
+) -> list[ClientScore]:
+    """Score models on the rows of their clients."""
     ids = clients.ids.tolist()
     scores: list[ClientScore] = []
 
@@ -52,7 +82,7 @@ def score_one_after_another(
         model, together = group
         return [_told(task, clients, one, together, mask) for one in versions(model)]
 
-    groups = _by_model(served(task, clients, serve, on_support))
+    groups = _by_model(pairs)
     while several := [*islice(groups, _AT_A_TIME if thread_count() > 1 else 1)]:
         for (_, together), answers in zip(
             several, each(told, several, apart=_apart(task, several)), strict=True
@@ -76,16 +106,21 @@ def served(
     task: Task, clients: Clients, serve: Serve, on_support: bool = False
 ) -> Iterator[tuple[Predictor, Served]]:
     """Yield each predictor with its client, serving several clients at a time."""
-    most, numbers = _SERVED
-    each = numbers // (clients.support.shape[1] * prod(task.input_shape))
     table, sizes = clients.query, clients.sizes_on_host[1]
     if on_support:
         table, sizes = clients.support, clients.sizes_on_host[0]
-    for first in range(0, len(clients), step := min(max(each, 1), most)):
-        places = range(first, min(first + step, len(clients)))
-        supports = [clients.support_of(place) for place in places]
+    for places, supports in _supports(task, clients):
         for place, model in zip(places, serve(places, supports), strict=True):
             yield model, (place, table[place, : sizes[place]])
+
+
+def _supports(task: Task, clients: Clients) -> Iterator[tuple[range, list[Samples]]]:
+    """Yield the numbers and supports of clients that are served at a time."""
+    most, numbers = _SERVED
+    each = numbers // (clients.support.shape[1] * prod(task.input_shape))
+    for first in range(0, len(clients), step := min(max(each, 1), most)):
+        places = range(first, min(first + step, len(clients)))
+        yield places, [clients.support_of(place) for place in places]
 
 
 def _by_model(

@@ -20,6 +20,7 @@ from latecomer.eval.scoring.one_after_another import (
     Mask,
     Serve,
     known_classes,
+    score_on_each,
     score_one_after_another,
     served,
     unmasked,
@@ -93,6 +94,51 @@ def score_group(
     on_cpu = group.clients.device.type == "cpu"
     score = score_one_after_another if on_cpu else score_side_by_side
     return score(task, group.clients, serve, MASKS[classes], on_support=measured_on == "support")
+
+
+def score_groups(
+    method: Method,
+    task: Task,
+    state: State,
+    groups: Sequence[Group],
+    *,
+    classes: str,
+    predictor: str,
+    seed: int,
+    reweigh: Reweigh | None = None,
+) -> list[list[ClientScore]]:
+    """Score every group as `score_group` does, clients that two of them share served once.
+
+    Groups share their clients if these are served alike from the same supports and only their query
+    data differ, as those of seen clients' test data and validation data do. Elsewhere than on a
+    CPU every group is served for itself.
+    """
+    how: dict[str, Any] = {"classes": classes, "predictor": predictor, "seed": seed}
+    found: dict[int, list[ClientScore]] = {}
+    for first, group in enumerate(groups):
+        if first in found:
+            continue
+        alike = [n for n in range(first, len(groups)) if _served_alike(group, groups[n])]
+        if len(alike) == 1:
+            found[first] = score_group(method, task, state, group, reweigh=reweigh, **how)
+            continue
+        serve = _serving(method, task, state, group, predictor, seed, reweigh)
+        tables = [groups[n].clients for n in alike]
+        scores = score_on_each(task, tables, serve, MASKS[classes])
+        found |= dict(zip(alike, scores, strict=True))
+    return [found[n] for n in range(len(groups))]
+
+
+def _served_alike(one: Group, other: Group) -> bool:
+    """Tell whether two groups' clients are served the same models, on a CPU."""
+    if one is other:
+        return True
+    mine, theirs = one.clients, other.clients
+    if one.name != other.name or mine.x is not theirs.x or mine.device.type != "cpu":
+        return False
+    tables = ("support", "support_sizes", "ids", "mean", "sd")
+    same = all(torch.equal(getattr(mine, name), getattr(theirs, name)) for name in tables)
+    return same and mine.labelled == theirs.labelled
 
 
 def _serving(

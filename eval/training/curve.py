@@ -15,7 +15,8 @@ from latecomer.eval.scoring.scores import ClientScore, group_score
 from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.task.state import State, nest, part
 
-Score = Callable[[State, Group], Sequence[ClientScore]]
+Score = Callable[[State, Sequence[Group]], Sequence[Sequence[ClientScore]]]
+"""Maps a state and groups to every group's scores."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,8 @@ def measured(curve: Curve, plan: Plan, checkpoint: Checkpoint, score: Score) -> 
     now = checkpoint.rounds_done
     if not plan.falls_on(now):
         return curve
-    totals = {
-        name: group_score(score(checkpoint.state, group)) for name, group in plan.groups.items()
-    }
+    scores = score(checkpoint.state, [*plan.groups.values()])
+    totals = dict(zip(plan.groups, map(group_score, scores), strict=True))
     more = plan.also(checkpoint.state) if plan.also is not None else {}
     blank = dict.fromkeys(more, "")
     fresh = tuple(

@@ -1,6 +1,6 @@
 """Parts of every kind of cell: its federation, its task and its results."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from latecomer.eval.scoring.serving import (
     ServedPoints,
     client_generator,
     score_group,
+    score_groups,
     served_points,
 )
 from latecomer.eval.settings.cell import FederationSettings, SplitCell, TrainingCell
@@ -194,6 +195,19 @@ class Setup:
             predictor=predictor or self.judged,
             seed=self.seed,
             measured_on=measured_on,
+            reweigh=self.reweigh,
+        )
+
+    def score_each(self, state: State, groups: Sequence[Group]) -> list[list[ClientScore]]:
+        """Serve and score several groups as `score` does, clients that they share once."""
+        return score_groups(
+            self.method,
+            self.task,
+            state,
+            groups,
+            classes=self.classes,
+            predictor=self.judged,
+            seed=self.seed,
             reweigh=self.reweigh,
         )
 

@@ -7,7 +7,7 @@ import torch
 
 from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.scoring import one_after_another
-from latecomer.eval.scoring.serving import MASKS, client_generator, score_group
+from latecomer.eval.scoring.serving import MASKS, client_generator, score_group, score_groups
 from latecomer.eval.scoring.side_by_side import score_side_by_side
 from latecomer.eval.settings.cell import FederationSettings
 from latecomer.models.engine.method import versions
@@ -32,16 +32,12 @@ CONFIG = {
     "shifts": {},
 }
 # Short fits of newcomers: what is tested does not depend on how long they run.
-QUICK = {
-    "local": {"novel_steps": 5},
-    "fedper": {"novel_steps": 5},
-    "fedrep": {"novel_steps": 5},
-    "lg_fedavg": {"novel_steps": 5},
-    "pfedme": {"finetune_steps": 5},
-    "pfedhn": {"novel_rounds": 2, "novel_steps": 3},
-    "pfedhn_pc": {"novel_rounds": 2, "novel_steps": 3},
-}
+QUICK = {"finetune_steps": 5, "novel_steps": 5, "novel_rounds": 2}
 BUDGET = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=8)
+
+
+def quick(name: str) -> dict[str, int]:
+    return {key: value for key, value in QUICK.items() if hasattr(METHODS[name], key)}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +54,7 @@ def task():
 def trained(federation, task):
     return {
         name: (method, train(method, task, federation.seen.clients, BUDGET, seed=0))
-        for name, method in ((name, make_method(name, **QUICK.get(name, {}))) for name in METHODS)
+        for name, method in ((name, make_method(name, **quick(name))) for name in METHODS)
     }
 
 
@@ -66,6 +62,47 @@ def scores_of(trained, task, group, name: str, **changed):
     method, state = trained[name]
     options = {"classes": "all", "predictor": method.predictors[0], "seed": 0} | changed
     return score_group(method, task, state, group, **options)
+
+
+def on_other_queries(group):
+    """Return the same clients, judged by the first of their query data."""
+    clients = group.clients
+    few = clients.query_sizes.clamp(max=5)
+    return replace(group, clients=replace(clients, query=clients.query[:, :5], query_sizes=few))
+
+
+@pytest.mark.parametrize("held", [1, 2**24])
+@pytest.mark.parametrize("name", list(METHODS))
+def test_clients_that_groups_share_are_served_once_and_scored_as_before(
+    federation, task, trained, monkeypatch, name: str, held: int
+) -> None:
+    monkeypatch.setattr(one_after_another, "_HELD", held)
+    method, state = trained[name]
+    options = {"classes": "all", "predictor": method.predictors[0], "seed": 0}
+    seen, novel = federation.seen, federation.novel
+    groups = [seen, novel, on_other_queries(seen), on_other_queries(novel)]
+    alone = [score_group(method, task, state, group, **options) for group in groups]
+    made = []
+    serve_each = type(method).serve_each
+
+    def counted(self, task, state, members, *given, **how):
+        made.extend(members)
+        return serve_each(self, task, state, members, *given, **how)
+
+    monkeypatch.setattr(type(method), "serve_each", counted)
+    assert score_groups(method, task, state, groups, **options) == alone
+    assert len(made) == len(seen.clients) + len(novel.clients)
+
+
+def test_clients_with_other_supports_are_served_again(federation, task, trained) -> None:
+    method, state = trained["local"]
+    options = {"classes": "all", "predictor": method.predictors[0], "seed": 0}
+    clients = federation.novel.clients
+    fewer = replace(clients, support_sizes=clients.support_sizes - 1)
+    groups = [federation.novel, replace(federation.novel, clients=fewer)]
+    told = score_groups(method, task, state, groups, **options)
+    assert told == [score_group(method, task, state, group, **options) for group in groups]
+    assert told[0] != told[1]
 
 
 @pytest.mark.parametrize("name", list(METHODS))

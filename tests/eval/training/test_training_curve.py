@@ -51,8 +51,9 @@ def _plan(errors_by_round, chooses=True, every=1):
     federation = build_federation(federation_settings(parse_study(RAW)))
     plan = Plan({"validation": federation.validation}, every, len(errors_by_round), chooses)
 
-    def score(state, group):
-        return [ClientScore(0, 5, 10, errors_by_round[int(state.server["round"]) - 1], 0.5)]
+    def score(state, groups):
+        wrong = errors_by_round[int(state.server["round"]) - 1]
+        return [[ClientScore(0, 5, 10, wrong, 0.5)] for _ in groups]
 
     return plan, score
 
