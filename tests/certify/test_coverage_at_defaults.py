@@ -9,7 +9,9 @@ along one order is refused at the door, and one that is not refused is tested.
 
 Where every number of clients from 5 to 60 is tested, searches for a bound end early: a bound is
 taken for the least one that can do, if the rule does not refuse that mean.  That is at most the
-bound, and a smaller bound fails at least as often, so that what is shown holds of the bound.
+bound, and a smaller bound fails at least as often, so that what is shown holds of the bound.  Of
+the spans of risks that a rule tries to settle without looking at each, the one with that mean is
+asked alone: if it is not settled the rule looks there, or further up.
 """
 
 import random
@@ -23,13 +25,15 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import beta, binom, hypergeom
 
 import latecomer
 from latecomer.bounds import product, product_wor, wsr_wor
-from latecomer.bounds.held_out import betting, betting_orders, blend, pool_betting
+from latecomer.bounds.held_out import betting, betting_orders, blend, pool_betting, star
 from latecomer.bounds.held_out.grid import STEPS
 from latecomer.bounds.held_out.star import limits
+from latecomer.certify import statements
 from latecomer.certify.rule import RULES, rules_for
 from latecomer.errors import InputError
 
@@ -83,13 +87,30 @@ def searches_end_at() -> Iterator[dict[str, float]]:
 
         return root
 
+    def of_one_span(search: Callable[..., int]) -> Callable[..., Callable[[bool], int]]:
+        def cut(*given: Any) -> NDArray[np.int64]:
+            tops = cut_whole(*given)
+            above = int((tops >= ceil(at["least"] * STEPS)).sum())
+            # The next span's top says where this one ends.
+            return tops[max(above - 1, 0) : above + 1]
+
+        def highest(*given: Any) -> Callable[[bool], int]:
+            def found(whole: bool) -> int:
+                with mock.patch.object(star, "_cut", cut_whole if whole else cut):
+                    return search(*given)
+
+            return found
+
+        cut_whole = star._cut
+        return highest
+
     def of_a_grid(search: Callable[..., float]) -> Callable[..., float]:
-        def kept(sample: Any, refused: Any, highest: int = STEPS) -> float:
+        def kept(sample: Any, refused: Any, highest: Any = lambda whole: STEPS) -> float:
             point = ceil(at["least"] * STEPS)
-            possible = point <= min(limits(sample)[0], highest)
+            possible = point <= limits(sample)[0] and point <= highest(False)
             if possible and not refused(np.array([point / STEPS]))[0]:
                 return at["least"]
-            return search(sample, refused, highest)
+            return search(sample, refused, highest(True))
 
         return kept
 
@@ -97,9 +118,12 @@ def searches_end_at() -> Iterator[dict[str, float]]:
         (betting, "first_refused"): of_falling_means,
         (betting_orders, "first_refused"): of_falling_means,
         (pool_betting, "_pool_root"): of_falling_means,
+        (blend, "highest_unsure"): of_one_span,
         (blend, "kept_risk"): of_a_grid,
         # How far other orders would move the bound is asked at the bound alone.
         (blend, "_deviation"): lambda _: lambda *given: 0.0,
+        # What the default would give, where a rule's bound is 1, is tested under its own name.
+        (statements, "_voided"): lambda _: lambda *given: None,
     }
     with ExitStack() as stack:
         for (module, name), shorter in places.items():
