@@ -101,15 +101,16 @@ def _right(run: str, method: str, group: str) -> pd.Series:
 
 
 def _best_and_last(method: str, run: str) -> str:
-    """Say what is right of seen clients' validation samples at the best check and the last."""
+    """Say what is right of seen clients' samples at the check that was picked, and at the last."""
     rows = _rows(run)
     (cell,) = {*rows.loc[rows["label"] == method, "cell"]}
     curve = pd.read_csv(cells_of(REFERENCE / run) / cell / "artifacts" / "training_curve.csv")
-    seen = 1 - curve[curve["group"] == "seen"].set_index("round")["error"]
-    best, last = seen.idxmax(), seen.index.max()
+    errors = curve.pivot(index="round", columns="group", values="error")
+    right, picked, last = 1 - errors["seen"], errors["validation"].idxmin(), errors.index.max()
     return (
-        f"{100 * seen[best]:.1f}% of seen clients' validation samples are right at the best check "
-        f"(round {best:,}), {100 * seen[last]:.1f}% at the last ({last:,}; `{run}`)"
+        f"{100 * right[picked]:.1f}% of seen clients' samples are right at the check that "
+        f"validation picks (round {picked:,}), {100 * right[last]:.1f}% at the last ({last:,}; "
+        f"`{run}`)"
     )
 
 
