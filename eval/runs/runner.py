@@ -353,6 +353,40 @@ def _ways(study: Study, federation: "Federation") -> dict[str, tuple[str, int | 
     return found
 
 
+_WAYS = {"serial": "one after another", "vectorised": "all at once"}
+"""How the clients of a round train, by path."""
+
+
+def _chosen_told(study: Study, federation: "Federation") -> Iterator[str]:
+    """Say what ``auto`` stands for here: the network, and the way that clients train."""
+    import torch
+
+    from latecomer.eval.training.setup import task_of
+    from latecomer.models.engine.paths import choose_path
+    from latecomer.models.methods import make_method
+    from latecomer.models.task.targets import choose
+
+    train, chosen, by_way = study.train, [], dict[str, list[str]]()
+    if study.model.target == "auto":
+        chosen.append(f"network {choose(federation.dataset.x.shape[1:])}")
+    if train.path == "auto":
+        device = torch.device(train.device or "cpu")
+        for entry in study.methods:
+            method = make_method(entry.name, **entry.hyper())
+            if not method.needs_training:
+                continue
+            task = task_of(federation, study.model, method)
+            way, _ = choose_path("auto", None, method, task, device, train.precision)
+            by_way.setdefault(_WAYS[way], []).append(str(entry.label))
+        ways = [
+            way if len(by_way) == 1 else f"{way} ({', '.join(labels)})"
+            for way, labels in by_way.items()
+        ]
+        chosen += [f"clients of a round train {' and '.join(ways)}"] if ways else []
+    if chosen:
+        yield f"auto: {', '.join(chosen)}"
+
+
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once, so that what cannot be made is found early."""
     from latecomer.eval.federation.groups import build_federation
@@ -397,7 +431,13 @@ def _prepare(study: Study) -> _Prepared:
                 raise InputError(f"methods.{index}: {error}") from None
         for place, wanted in enumerate(study.certificates):
             wanted.check_predictors(f"certificates.{place}", split.kind, method.predictors)
-    told = "\n".join([*federation.dataset.told(), *_clients_told(split, points, held)])
+    told = "\n".join(
+        [
+            *federation.dataset.told(),
+            *_chosen_told(study, federation),
+            *_clients_told(split, points, held),
+        ]
+    )
     copies = federation.dataset.copies()
     held_out, ways = len(split.certification), _ways(study, federation)
     return _Prepared(federation.data_hash, split.content_hash, held_out, told, copies, ways)
