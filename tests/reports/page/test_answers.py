@@ -210,7 +210,7 @@ def test_published_numbers_beside_ours() -> None:
 
 def test_a_model_alone_is_compared_with_none() -> None:
     answer, _ = answered("pefll-table1-knn-per", "gap")
-    assert answer.sentence.startswith("kNN-Per: \N{MINUS SIGN}3.0 points of error lost on ")
+    assert answer.sentence.startswith("kNN-Per: \N{MINUS SIGN}1.8 points of error lost on ")
 
 
 def test_one_published_number_ranks_no_settings_of_a_method() -> None:
