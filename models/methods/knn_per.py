@@ -71,9 +71,9 @@ class KNNPer(AveragedWeights):
             "training does not see, a new client by leaving one out. The paper chooses on "
             "validation data, the code scans the weight on test data, PeFLL's baselines choose by "
             "cross-validation.",
-            "yes: chosen on samples that a net was trained on, a weight of 0 wins once the net fits "
-            "them, and seen clients get FedAvg's, which on PeFLL's Table 1 costs them more than 20 "
-            "points by the last round. Here they lose nothing: "
+            "yes, by how much is not known: chosen on samples that a net was trained on, a weight "
+            "of 0 wins once the net fits them, and seen clients get FedAvg's. Chosen on others "
+            "they keep what they have: "
             "{checks pefll-table1-knn-per}; {published pefll-table1-knn-per}",
         ),
     )
