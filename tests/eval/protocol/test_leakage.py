@@ -20,7 +20,7 @@ from latecomer.eval.federation.groups import Federation, Group, build_federation
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.scoring.label_shift import ByBbse
 from latecomer.eval.scoring.scores import ClientScore
-from latecomer.eval.scoring.serving import client_generator, score_group
+from latecomer.eval.scoring.serving import client_generator, score_group, score_groups
 from latecomer.eval.settings.cell import FederationSettings
 from latecomer.eval.splits.build import ClientRows, make_split
 from latecomer.models.engine.method import Method, versions
@@ -152,9 +152,23 @@ class Watch:
     def __call__(
         self, method: Method, task: Task, state: State, group: Group, **how: Any
     ) -> list[ClientScore]:
-        self.states[hash_of_state(state)] = None
-        self.last[group.name, how["predictor"]] = method, task, state, group
+        self.note(method, task, state, [group], how["predictor"])
         return score_group(method, task, state, group, **how)
+
+    def each(
+        self, method: Method, task: Task, state: State, groups: Sequence[Group], **how: Any
+    ) -> list[list[ClientScore]]:
+        """Stand in the way of scoring several groups."""
+        self.note(method, task, state, groups, how["predictor"])
+        return score_groups(method, task, state, groups, **how)
+
+    def note(
+        self, method: Method, task: Task, state: State, groups: Sequence[Group], predictor: str
+    ) -> None:
+        """Keep a state, and who was served with it last."""
+        self.states[hash_of_state(state)] = None
+        for group in groups:
+            self.last[group.name, predictor] = method, task, state, group
 
     def logits(self, name: str) -> str:
         """Hash a group's logits on fixed inputs, as it was served at the end."""
@@ -195,6 +209,7 @@ def printed(method: Mapping[str, Any], federation: Federation, twin: Method | No
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("latecomer.eval.training.setup.federation_of", lambda cell: federation)
         patch.setattr("latecomer.eval.training.setup.score_group", watch)
+        patch.setattr("latecomer.eval.training.setup.score_groups", watch.each)
         if twin is not None:
             patch.setattr("latecomer.eval.training.setup.make_method", lambda name, **_: twin)
         outcome = evaluate_cell(config)
