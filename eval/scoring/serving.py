@@ -6,6 +6,7 @@ from its support data alone. Query data are read only to score the predictions.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -113,14 +114,23 @@ def score_groups(
     data differ, as those of seen clients' test data and validation data do. Elsewhere than on a
     CPU every group is served for itself.
     """
-    how: dict[str, Any] = {"classes": classes, "predictor": predictor, "seed": seed}
+    alone = partial(
+        score_group,
+        method,
+        task,
+        state,
+        classes=classes,
+        predictor=predictor,
+        seed=seed,
+        reweigh=reweigh,
+    )
     found: dict[int, list[ClientScore]] = {}
     for first, group in enumerate(groups):
         if first in found:
             continue
         alike = [n for n in range(first, len(groups)) if _served_alike(group, groups[n])]
         if len(alike) == 1:
-            found[first] = score_group(method, task, state, group, reweigh=reweigh, **how)
+            found[first] = alone(group)
             continue
         serve = _serving(method, task, state, group, predictor, seed, reweigh)
         tables = [groups[n].clients for n in alike]
