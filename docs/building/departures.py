@@ -54,7 +54,7 @@ def filled(text: str, method: str) -> str:
     >>> "% published" in filled("{published pefll-table1-per-fedavg}", "per_fedavg")
     True
     """
-    makers = {"published": _beside_published, "moved": _moved, "checks": _best_and_last}
+    makers = {"published": _beside_published, "moved": _moved, "checks": _picked_and_last}
     makers["rates"] = _by_rate
     return FIGURE.sub(lambda found: makers[found[1]](method, *found[2].split()), text)
 
@@ -100,7 +100,7 @@ def _right(run: str, method: str, group: str) -> pd.Series:
     return 1 - own.set_index("seed")["value"].astype(float)
 
 
-def _best_and_last(method: str, run: str) -> str:
+def _picked_and_last(method: str, run: str) -> str:
     """Say what is right of seen clients' samples at the check that was picked, and at the last."""
     rows = _rows(run)
     (cell,) = {*rows.loc[rows["label"] == method, "cell"]}

@@ -34,6 +34,11 @@ from latecomer.extras import require
 
 if TYPE_CHECKING:
     from latecomer.eval.federation.groups import Federation
+    from latecomer.models.engine.method import Method
+    from latecomer.models.task.task import Task
+
+    Trained = dict[str, tuple[Method, Task]]
+    """Methods and what they train, by label."""
 
 __all__ = ["Event", "Failure", "RunResult", "run"]
 
@@ -338,46 +343,37 @@ def _foresee(study: Study, federation: "Federation") -> None:
             raise InputError(f"methods.{index}: {error}") from None
 
 
-def _ways(study: Study, federation: "Federation") -> dict[str, tuple[str, int | None]]:
+def _ways(study: Study, trained: "Trained") -> dict[str, tuple[str, int | None]]:
     """Say by a method's label which path its cells record, and that path's version."""
-    from latecomer.eval.training.setup import task_of
     from latecomer.eval.training.ways import recorded_way
-    from latecomer.models.methods import make_method
 
-    train, found = study.train, {}
-    for entry in study.methods:
-        method = make_method(entry.name, **entry.hyper())
-        task = task_of(federation, study.model, method)
-        way = recorded_way(train.path, method, task, train.device, train.precision)
-        found[str(entry.label)] = way
-    return found
+    train = study.train
+    return {
+        label: recorded_way(train.path, method, task, train.device, train.precision)
+        for label, (method, task) in trained.items()
+    }
 
 
 _WAYS = {"serial": "one after another", "vectorised": "all at once"}
 """How the clients of a round train, by path."""
 
 
-def _chosen_told(study: Study, federation: "Federation") -> Iterator[str]:
+def _chosen_told(study: Study, input_shape: tuple[int, ...], trained: "Trained") -> Iterator[str]:
     """Say what ``auto`` stands for here: the network, and the way that clients train."""
     import torch
 
-    from latecomer.eval.training.setup import task_of
     from latecomer.models.engine.paths import choose_path
-    from latecomer.models.methods import make_method
     from latecomer.models.task.targets import choose
 
     train, chosen, by_way = study.train, [], dict[str, list[str]]()
     if study.model.target == "auto":
-        chosen.append(f"network {choose(federation.dataset.x.shape[1:])}")
+        chosen.append(f"network {choose(input_shape)}")
     if train.path == "auto":
         device = torch.device(train.device or "cpu")
-        for entry in study.methods:
-            method = make_method(entry.name, **entry.hyper())
-            if not method.needs_training:
-                continue
-            task = task_of(federation, study.model, method)
-            way, _ = choose_path("auto", None, method, task, device, train.precision)
-            by_way.setdefault(_WAYS[way], []).append(str(entry.label))
+        for label, (method, task) in trained.items():
+            if method.needs_training:
+                way, _ = choose_path("auto", None, method, task, device, train.precision)
+                by_way.setdefault(_WAYS[way], []).append(label)
         ways = [
             way if len(by_way) == 1 else f"{way} ({', '.join(labels)})"
             for way, labels in by_way.items()
@@ -411,6 +407,7 @@ def _prepare(study: Study) -> _Prepared:
     for index, wanted in enumerate(study.certificates):
         wanted.check_split(f"certificates.{index}", split)
     _foresee(study, federation)
+    trained: Trained = {}
     for index, entry in enumerate(study.methods):
         method = make_method(entry.name, **entry.hyper())
         try:
@@ -419,6 +416,7 @@ def _prepare(study: Study) -> _Prepared:
         except ValueError as error:
             key = f"methods.{index}.sizes" if method.sizes else "model"
             raise InputError(f"{key}: {error}") from None
+        trained[str(entry.label)] = method, task
         if not method.needs_training:
             try:
                 try_given(federation, method, task)
@@ -434,10 +432,10 @@ def _prepare(study: Study) -> _Prepared:
     told = "\n".join(
         [
             *federation.dataset.told(),
-            *_chosen_told(study, federation),
+            *_chosen_told(study, tuple(federation.dataset.x.shape[1:]), trained),
             *_clients_told(split, points, held),
         ]
     )
     copies = federation.dataset.copies()
-    held_out, ways = len(split.certification), _ways(study, federation)
+    held_out, ways = len(split.certification), _ways(study, trained)
     return _Prepared(federation.data_hash, split.content_hash, held_out, told, copies, ways)

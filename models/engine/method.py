@@ -322,11 +322,10 @@ class Method(ABC):
         shared = fixed and self.personalization == "global"
 
         def made(one: tuple[int | None, Samples, Generator]) -> Predictor:
-            member, support, generator = one
-            how: dict[str, Any] = {"predictor": predictor, "generator": generator}
+            member, support, draws = one
             if member is None:
-                return self.personalize(task, state, support, **how)
-            return self.serve(task, state, member, support, **how)
+                return self.personalize(task, state, support, predictor=predictor, generator=draws)
+            return self.serve(task, state, member, support, predictor=predictor, generator=draws)
 
         clients = zip(members, supports, generators, strict=True)
         if shared:

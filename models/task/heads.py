@@ -115,7 +115,7 @@ def features_and_logits(
     made = features(task, params, x)
     if task.make is not None:
         return made, task.logits(params, x)
-    weight, bias = sorted((params[name] for name in head_names(task)), key=lambda one: -one.dim())
+    weight, bias = (params[name] for name in head_names(task))
     return made, F.linear(made, weight, bias)
 
 
