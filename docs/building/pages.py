@@ -29,7 +29,7 @@ from facts import fact_table, statement_list, study_list
 from gallery import entry_list
 from label_sets import set_tables
 from newcomers import newcomer_table
-from published import published_table
+from published import count_list, published_table
 from python_names import front_door_table, homes, name_list
 from settings import study_file
 from shown_files import shown_file
@@ -48,6 +48,7 @@ CHOICES: Mapping[str, Callable[[], str]] = {
     "data sets": data_set_list,
     "methods": method_list,
     "networks": network_lists,
+    "published numbers": count_list,
     "rules": rule_tables,
     "shifts": shift_table,
     "study file": study_file,

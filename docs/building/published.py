@@ -14,7 +14,10 @@ from latecomer.reports.accuracy.published import published
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.paper import NOT_COMPARABLE, paper_numbers, with_verdicts
 
-__all__ = ["PAPERS", "count_sentence", "kept_table", "orders", "published_table", "verdicts"]
+__all__ = [
+    *("PAPERS", "count_list", "count_sentence", "kept_table", "orders", "published_table"),
+    "verdicts",
+]
 
 REFERENCE = Path(__file__).resolve().parents[2] / "reports" / "reference"
 PAPERS = {"pefll-iclr": "PeFLL", "pfedhn": "pFedHN", "odpfl": "OD-PFL"}
@@ -128,6 +131,11 @@ def count_sentence(paper: str) -> str:
         f"{PAPERS[paper]}: {reproduced} reproduced, {off} not, {rest} not comparable, "
         f"of {len(own[own['source'] == paper])}."
     )
+
+
+def count_list() -> str:
+    """Return the sentences of :func:`count_sentence` as a Markdown list."""
+    return "\n".join(f"- {count_sentence(paper)}" for paper in PAPERS)
 
 
 def orders(paper: str) -> list[str]:
