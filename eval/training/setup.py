@@ -79,6 +79,12 @@ def _task(federation: Federation, model: ModelSettings, source: str, encoder_sou
     )
 
 
+@lru_cache(maxsize=2)
+def _together(task: Task) -> Task:
+    """Return the task of methods whose clients train all at once, one for all of them."""
+    return replace(task, together=True)
+
+
 def _own_target(model: ModelSettings) -> Callable[..., Any]:
     """Return what makes a network of one's own, with its frozen weights in their places."""
     make = outside.import_target(model.target, model.own())
@@ -316,7 +322,7 @@ def setup_of(cell: TrainingCell) -> Setup:
         constants_to(task.target, device)
     path = trained_path(cell.train.path, device)
     if choose_path(path, None, method, task, device)[0] == "vectorised":
-        task = replace(task, together=True)
+        task = _together(task)
     return Setup(
         federation=federation,
         method=method,

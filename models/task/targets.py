@@ -460,8 +460,12 @@ def _to_draw_into(net: nn.Module) -> nn.Module:
     if skeleton and net in _DRAWN:
         return _DRAWN[net]
     fresh = deepcopy(net)
-    if any(value.is_meta for value in values):
-        fresh = fresh.to_empty(device="cpu")
+    for module in fresh.modules():
+        # Module.to_empty does as much, and first imports sympy, which takes longer than a round.
+        for name, value in module.named_parameters(recurse=False):
+            if value.is_meta:
+                room = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+                setattr(module, name, nn.Parameter(room, value.requires_grad))
     if skeleton and sum(value.numel() for value in values) <= _FEW:
         _DRAWN[net] = fresh
     return fresh
