@@ -184,6 +184,15 @@ def span(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def between(low: str, high: str) -> str:
+    """Say from what to what numbers go, already written; one number where they are one.
+
+    >>> between("2.2%", "9.4%"), between("2.2%", "2.2%")
+    ('from 2.2% to 9.4%', '2.2%')
+    """
+    return low if low == high else f"from {low} to {high}"
+
+
 def in_one_unit(values: Iterable[float]) -> tuple[Callable[[float], str], str]:
     """Return how a column writes its bounds, and what its head says of their unit.
 

@@ -18,7 +18,7 @@ from latecomer.reports.display.table import Table
 from latecomer.reports.frames.comparison import CONFIDENCE, MODEL
 from latecomer.reports.frames.errors import by_model, primary_predictor, records
 from latecomer.reports.frames.gaps import gap_pairs
-from latecomer.reports.words import LESS_ALONE, LESS_ALONE_CAPTION, gap_in_points
+from latecomer.reports.words import LESS_ALONE, LESS_ALONE_CAPTION, between, gap_in_points
 
 
 def answer_gap(material: Material) -> Answer | None:
@@ -140,8 +140,7 @@ def _less_alone(less: pd.DataFrame, material: Material, names: Names) -> str:
 
 def _lowest(every: list[dict[str, Any]]) -> str:
     errors = [float(row["novel"]) for row in every]
-    ends = percent(min(errors)), percent(max(errors))
-    told = f"from {ends[0]} to {ends[1]}" if len(errors) > 1 else ends[0]
+    told = between(percent(min(errors)), percent(max(errors)))
     return f"A small gap is not a small error: {told} on new clients."
 
 

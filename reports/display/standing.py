@@ -8,6 +8,7 @@ from latecomer.certify.words import count, listing
 from latecomer.reports.display.naming import Model, Names, as_subject, model_of
 from latecomer.reports.frames.comparison import CONFIDENCE
 from latecomer.reports.frames.errors import records
+from latecomer.reports.words import between
 
 MOST_NAMED = 4
 
@@ -50,8 +51,7 @@ def standing(
     """
     first, *others = order
     if not set(others) <= set(worse):
-        span = ends[0] if ends[0] == ends[1] else f"from {ends[0]} to {ends[1]}"
-        return f"No method stands out: {span} {of}, over {over}."
+        return f"No method stands out: {between(*ends)} {of}, over {over}."
     them = "all others have" if len(others) > 1 else f"{as_subject(names[others[0]])} has"
     upto = f"up to {ends[1]}" if len(others) > 1 else ends[1]
     return (

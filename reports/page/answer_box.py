@@ -17,7 +17,7 @@ from latecomer.reports.frames.errors import CONTROL, failures_frame, primary_pre
 from latecomer.reports.guarantees.certificate import declared_certificates
 from latecomer.reports.page.questions import answers as asked_answers
 from latecomer.reports.page.questions import only_runs
-from latecomer.reports.words import bound_name, sentence_case, span
+from latecomer.reports.words import between, bound_name, sentence_case, span
 
 # More answers than this are folded away: the first screen is for the lowest.
 MOST_ANSWERS = 6
@@ -54,7 +54,7 @@ def shift_answers(frame: pd.DataFrame) -> list[str]:
         if lost.empty:
             continue
         errors = list(own["mean"])
-        told = f"errors from {percent(min(errors))} to {percent(max(errors))}"
+        told = f"errors {between(percent(min(errors)), percent(max(errors)))}"
         if len(lost) == 1:
             told = f"{model_called(lost.index[0])} has {percent(errors[0])} error"
         ends = [points(lost.iloc[place]) for place in (0, -1)]

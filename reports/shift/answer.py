@@ -33,6 +33,7 @@ from latecomer.reports.shift.losses import (
     neutral_severity,
     shifted_errors,
 )
+from latecomer.reports.words import between
 
 
 def answer_shift(material: Material) -> Answer | None:
@@ -117,10 +118,8 @@ def _not_errors(frame: pd.DataFrame) -> str:
     if len(ends) < 2:
         return ""
     under = "the shift" if frame["shift"].nunique() == 1 else "the shifts, on average,"
-    return (
-        f"A small loss is not a small error: under {under} errors are from {percent(ends.min())} "
-        f"to {percent(ends.max())}."
-    )
+    told = between(percent(ends.min()), percent(ends.max()))
+    return f"A small loss is not a small error: under {under} errors are {told}."
 
 
 def _hardest(own: pd.DataFrame, names: Names) -> str:

@@ -11,13 +11,10 @@ ONE, ALL = "one after another", "all at once"
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ([], [f"auto: network small, clients of a round train {ONE}"]),
-        (
-            ["model.target=mlp"],
-            [f"auto: clients of a round train {ALL} (fedavg) and {ONE} (fedem)"],
-        ),
-        (["train.path=serial"], ["auto: network small"]),
-        (["model.target=mlp", "train.path=serial"], []),
+        (["model.target=auto"], [f"auto: network small, clients of a round train {ONE}"]),
+        ([], [f"auto: clients of a round train {ALL} (fedavg) and {ONE} (fedem)"]),
+        (["model.target=auto", "train.path=serial"], ["auto: network small"]),
+        (["train.path=serial"], []),
     ],
 )
 def test_it_names_what_the_study_left_open(asked: list[str], told: list[str]) -> None:
