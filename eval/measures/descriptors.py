@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import ConstantInputWarning, spearmanr
 
 from latecomer.eval.federation.groups import Federation, Group
 from latecomer.eval.results.artifacts import Artifact
@@ -77,6 +76,8 @@ def rank_correlations(
     ... ).round(2)
     array([0.87])
     """
+    from scipy.stats import ConstantInputWarning, spearmanr  # a second to load; few cells need it
+
     ranks = []
     for v, pi in zip(novel_descriptors, novel_proportions, strict=True):
         near = np.linalg.norm(seen_descriptors - v, axis=1)
