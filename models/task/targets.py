@@ -462,7 +462,7 @@ def _to_draw_into(net: nn.Module) -> nn.Module:
     fresh = deepcopy(net)
     for module in fresh.modules():
         # Module.to_empty does as much, and first imports sympy, which takes longer than a round.
-        for name, value in module.named_parameters(recurse=False):
+        for name, value in module.named_parameters(recurse=False, remove_duplicate=False):
             if value.is_meta:
                 room = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
                 setattr(module, name, nn.Parameter(room, value.requires_grad))
