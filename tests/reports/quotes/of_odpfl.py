@@ -1,6 +1,7 @@
 """What the page of experiments quotes of OD-PFL and of new clients without labels, from rows."""
 
 import csv
+from statistics import stdev
 
 import pytest
 from kept_rows import (
@@ -17,6 +18,7 @@ from kept_rows import (
     right,
     table,
 )
+from scipy.stats import t
 
 from latecomer.eval.results.kept_cells import cells_of
 
@@ -129,6 +131,31 @@ def odpfl_table1_at_length():
     assert round(100 * (sampled - float(paper["PFL-sampled"]))) == 1
     assert round(100 * (float(paper["FedProx"]) - fedprox)) == 13
     assert round(100 * (nearest - float(paper["PFL-nearest"]))) == 53
+
+
+def odpfl_feroma():
+    run, beside = "odpfl-table1-feroma", "odpfl-table1-500-rounds"
+    own, nearest = right(run, "feroma", "novel"), right(beside, "pfl_nearest", "novel")
+    yield f"{rate(own)} of new clients' samples right beside PFL-nearest's {rate(nearest)}"
+    yield f"{rate(right(run, 'feroma', 'seen'))} of seen ones'"
+    wrong, other = (
+        {
+            row["client"]: float(row["value"])
+            for row in read(name, "rows.csv")
+            if (row["label"], row["metric"], row["group"]) == (label, "error", "novel")
+            and row["client"]
+        }
+        for name, label in ((run, "feroma"), (beside, "pfl_nearest"))
+    )
+    assert len(wrong) == 10
+    more = [wrong[client] - other[client] for client in wrong]
+    assert sum(one < 0 for one in more) == 6
+    assert sum(one == 1 for one in wrong.values()) == 2
+    yield "Six of the ten new clients are served better than by PFL-nearest, and two have no"
+    mean = sum(more) / 10
+    wide = t.ppf(0.975, 9) * stdev(more) / 10**0.5
+    low, high = (f"{100 * (mean + by):.1f}" for by in (-wide, wide))
+    yield f"{100 * mean:.1f} points, 95% interval {low} to {high}: not told apart"
 
 
 def odpfl_fedavg_at_length():

@@ -21,6 +21,7 @@ from of_figure3b import odpfl_figure3b
 from of_odpfl import (
     odpfl_fedavg_at_length,
     odpfl_fedavg_searched,
+    odpfl_feroma,
     odpfl_hn_as_published,
     odpfl_hn_at_length,
     odpfl_hn_searched,
@@ -94,6 +95,7 @@ QUOTES = {
     "- `pfedhn-table1-fedavg`": pfedhn_fedavg,
     "- `pfedhn-table1-local-2000-steps`": pfedhn_local,
     "- `odpfl-table1-500-rounds`": odpfl_table1_at_length,
+    "- `odpfl-table1-feroma`": odpfl_feroma,
     "- `odpfl-table1-500-rounds-fedavg`": odpfl_fedavg_at_length,
     "- `odpfl-search-fedavg-rates`": odpfl_fedavg_searched,
     "- `odpfl-search-odpfl-hn-rates`": odpfl_hn_searched,
