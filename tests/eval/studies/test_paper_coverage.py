@@ -127,6 +127,11 @@ TABLES = {
 }
 WRITERS = {"femnist": 3597, "local-femnist": 3597, "omniglot": 50, "geo-300": 1208}
 WRITERS |= {"landmarks": 1262}
+# Later tables of which one row has the settings of a first: their own studies ask for all rows.
+REPEATED = {
+    "pefll-table1": {("pefll-iclr", f"Table {number}") for number in (5, 6, 7)},
+    "pfedhn-table1": {("pfedhn", "Figure 6b")},
+}
 
 
 def told(item: str, setting: str, n_clients: int, group: str, percent: float) -> str:
@@ -138,6 +143,7 @@ def told(item: str, setting: str, n_clients: int, group: str, percent: float) ->
 def test_a_report_sets_every_published_number_beside_ours(name):
     numbers = paper_numbers()
     items = {tuple(item.split(":")[:2]) for item in STUDIES[name].paper}
+    items -= REPEATED.get(name, set())
     asked = {
         told(f"{n.source}:{n.item}", f"{n.dataset}, {n.setting}", n.n_clients, n.group, n.mean)
         for n in numbers.itertuples()
@@ -155,6 +161,7 @@ def test_a_report_sets_every_published_number_beside_ours(name):
         found |= {
             told(one.item, one.setting, one.paper_n_clients, one.group, 100 * one.paper)
             for one in frame.itertuples()
+            if tuple(one.item.split(":")) in items
         }
     assert found == asked
 

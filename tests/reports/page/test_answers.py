@@ -227,7 +227,8 @@ def test_one_published_number_ranks_no_settings_of_a_method() -> None:
     [
         ("pefll-table1-5000-rounds", "paper", "1 of 4 published numbers on new clients is"),
         ("pefll-table1-per-fedavg", "paper", "The published number on new clients is not"),
-        ("pfedhn-table1-5000-steps", "paper", "The published number on clients is reproduced"),
+        ("pfedhn-table1-5000-steps", "paper", "2 of 2 published numbers on clients are"),
+        ("pfedhn-table1-pfedhn-pc", "paper", "The published number on clients is reproduced"),
         ("pefll-table1-per-fedavg", "reduced", "Beside 1 published number on new clients, ours"),
     ],
 )
