@@ -180,20 +180,16 @@ def after_looking(
     Returns
     -------
     AfterLooking or None
-        None where there is nothing to choose from, or where rule and scores do not give an
-        issued certificate again that might be the smallest, so that it cannot be had at another
-        delta.
+        None where there is nothing to choose from, or where rule and scores do not give the
+        issued certificates again, so that they cannot be had at another delta.
     """
     held = held_out(declared)
     n_systems = len(held) + dropped
     if n_systems < 2 or held.empty or held["bound"].nunique() > 1:
         return None
     scores = certified_scores(errors, order)
-    shared: list[dict[str, Any]] = []
-    for row in sorted(records(held), key=lambda row: float(row["shown"])):
-        if shared and row["shown"] >= min(float(one["shown"]) for one in shared):
-            # A share of delta only lifts a bound, and this one is no smaller at all of it.
-            break
+    shared = []
+    for row in records(held):
         losses = scores.get(tuple(row[name] for name in (*SYSTEM, "group", "shift")))
         if losses is None:
             return None

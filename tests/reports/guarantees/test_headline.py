@@ -215,9 +215,8 @@ def rows_of(losses: np.ndarray, delta: float) -> tuple[pd.DataFrame, pd.DataFram
     about = {"predictor": "", "seed": 0, "group": "certification", "shift": "none"}
     issued = [
         {**about, "label": str(one), "bound": "r0:product", "sampling": "iid", "delta": delta}
-        | {"value": value, "shown": value, "mostly": False}
+        | {"value": float(bounds.product(losses=own, delta=delta)), "mostly": False}
         for one, own in enumerate(losses)
-        for value in [float(bounds.product(losses=own, delta=delta))]
     ]
     errors = [
         {**about, "label": str(one), "client": str(client), "error": loss}
