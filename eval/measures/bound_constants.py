@@ -17,6 +17,7 @@ from torch.nn.utils import get_total_norm
 from latecomer.models.engine.local_steps import LocalSGD, local_sgd
 from latecomer.models.generators.target_sizes import SizedHypernetwork, padded, sized_hypernetwork
 from latecomer.models.task.clients import Clients
+from latecomer.models.task.objectives import pulled_back
 from latecomer.models.task.state import Params, State, detached, move, part, row
 from latecomer.models.task.task import Task
 
@@ -187,14 +188,8 @@ def _weight_lipschitz(
         drawn = {k: torch.randn(1, *shapes[k], generator=generator) for k in made}
         directions = [padded(drawn[k], v.shape).to(v) for k, v in made.items()]
         norm = get_total_norm(directions)
-        grads = torch.autograd.grad(
-            list(made.values()),
-            list(leaves.values()),
-            grad_outputs=[d / norm for d in directions],
-            allow_unused=True,
-        )
-        length = get_total_norm([slope for slope in grads if slope is not None])
-        largest = max(largest, float(length))
+        slopes = pulled_back([*made.values()], [d / norm for d in directions], [*leaves.values()])
+        largest = max(largest, float(get_total_norm(slopes)))
     return largest
 
 

@@ -7,28 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from latecomer.models.task.objectives import squared_norm
+from latecomer.models.task.objectives import pulled_back, squared_norm
 from latecomer.models.task.state import Params, add, detached, leaves, subtract
 
 _ITERATIONS = 2  # of the power iterations
 _PROBE = 1e-3  # probing distance, relative to the norm of the parameters
-
-
-def pulled_back(
-    made: Mapping[str, Tensor], against: Mapping[str, Tensor], eta: Params, *, again: bool = False
-) -> Params:
-    """Return the transposed Jacobian of ``made`` in ``eta``, applied to ``against``."""
-    slopes = torch.autograd.grad(
-        [*made.values()],
-        [*eta.values()],
-        grad_outputs=[against[name] for name in made],
-        allow_unused=True,
-        retain_graph=again,
-    )
-    return {
-        name: torch.zeros_like(value) if gradient is None else gradient
-        for (name, value), gradient in zip(eta.items(), slopes, strict=True)
-    }
 
 
 def steepest(
@@ -91,8 +74,9 @@ def jacobian_norm(
         length = norm_of(towards)
         if not length > 0:
             break
-        unit = {name: value / length for name, value in towards.items()}
-        back = pulled_back(made, unit, eta, again=turn + 1 < _ITERATIONS)
+        unit, again = [towards[name] / length for name in made], turn + 1 < _ITERATIONS
+        slopes = pulled_back([*made.values()], unit, [*eta.values()], again=again)
+        back = dict(zip(eta, slopes, strict=True))
         norm = norm_of(back)
         largest = max(largest, norm)
         if turn + 1 == _ITERATIONS or not norm > 0:

@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from latecomer.eval.measures.lipschitz import jacobian_norm, norm_of, pulled_back, steepest
+from latecomer.eval.measures.lipschitz import jacobian_norm, norm_of, steepest
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import minibatches
 from latecomer.models.families.generated_clients import GeneratedClients
 from latecomer.models.generators import generation
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.objectives import ridge_decay, squared_norm
+from latecomer.models.task.objectives import pulled_back, ridge_decay, squared_norm
 from latecomer.models.task.state import Params, State, detached, leaves, subtract
 from latecomer.models.task.task import Task
 
@@ -101,7 +101,8 @@ def slope(method: GeneratedClients, task: Task, state: State, clients: Clients) 
         with torch.enable_grad():
             made = method.weights_for(task, {**state.server, **eta}, support)
         loss, against = _local_slope(method, task, detached(made), support)
-        own = pulled_back(made, against, eta)
+        along = [against[name] for name in made]
+        own = dict(zip(eta, pulled_back([*made.values()], along, [*eta.values()]), strict=True))
         total += loss / n
         spread += float(squared_norm(own)) / n
         norms.append(norm_of(against))

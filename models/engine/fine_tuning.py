@@ -20,6 +20,7 @@ from latecomer.models.engine.written_out import has_written_slopes, slopes_sgd
 from latecomer.models.task import client_axis
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.dense_slopes import Weighted, each_once, losses_and_slopes
+from latecomer.models.task.objectives import pulled_back
 from latecomer.models.task.state import Params, detached, leaves, rows, sent, stack
 from latecomer.models.task.task import Task
 
@@ -181,7 +182,7 @@ def _slopes(
         if tuning.penalty is not None:
             reached.append(torch.func.vmap(tuning.penalty)(weights).sum())
             given.append(torch.ones_like(reached[-1]))
-    found = torch.autograd.grad(reached, [*point.values()], given, materialize_grads=True)
+    found = pulled_back(reached, given, [*point.values()])
     return losses, dict(zip(point, found, strict=True))
 
 

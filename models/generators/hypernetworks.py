@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from latecomer.models.engine.threads import each
 from latecomer.models.task import targets
+from latecomer.models.task.objectives import pulled_back
 from latecomer.models.task.state import Params
 from latecomer.models.task.task import Task
 
@@ -147,8 +148,7 @@ def pull_back(
     ``- sum_i (d theta_i / d eta)^T delta_i``: a step against it moves every ``theta_i`` along
     ``delta_i``.
     """
-    against = [-deltas[name] for name in made]
-    return list(torch.autograd.grad(list(made.values()), leaves, grad_outputs=against))
+    return pulled_back([*made.values()], [-deltas[name] for name in made], leaves)
 
 
 def embedding_length(n_clients: int) -> int:

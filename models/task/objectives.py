@@ -1,6 +1,6 @@
 """What is minimised: cross-entropy, squared-norm regularisers and their gradients."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -42,6 +42,41 @@ def gradients(objective: Callable[[Params], Tensor], params: Mapping[str, Tensor
     with torch.enable_grad():
         slopes = torch.autograd.grad(objective(point), list(point.values()))
     return dict(zip(point, slopes, strict=True))
+
+
+def pulled_back(
+    made: Sequence[Tensor],
+    against: Sequence[Tensor],
+    point: Sequence[Tensor],
+    *,
+    again: bool = False,
+) -> list[Tensor]:
+    """Return the transposed Jacobian of ``made`` in ``point``, applied to ``against``.
+
+    They are gradients of one number, the sum of all products of ``made`` and ``against``: torch
+    gives the same bits for ``against`` as ``grad_outputs``, but imports sympy first.
+
+    Parameters
+    ----------
+    made, against : sequence of Tensor
+        What was computed from ``point``, and a tensor of the shape of each.
+    point : sequence of Tensor
+        Leaves; what does not enter ``made`` gets zeros.
+    again : bool
+        Whether the graph is kept.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
+    >>> pulled_back([x**2], [torch.tensor([1.0, 0.5])], [x])
+    [tensor([2., 3.])]
+    """
+    with torch.enable_grad():
+        products = [(value * along).sum() for value, along in zip(made, against, strict=True)]
+        number = torch.stack(products).sum()
+    slopes = torch.autograd.grad(number, point, retain_graph=again, materialize_grads=True)
+    return list(slopes)
 
 
 def half_squared_distance(

@@ -23,6 +23,19 @@ def test_digits_are_the_real_ones():
     assert data.x[0, 0, 3, 2] > 0.5
 
 
+def test_digits_are_read_from_their_file_or_by_scikit_learn(monkeypatch):
+    data = load_dataset({"name": "digits"})
+    monkeypatch.setattr("latecomer.eval.datasets.readers.digits._packed", lambda: None)
+    other = load_dataset({"name": "digits"})
+    assert (data.x.tobytes(), data.y.tobytes()) == (other.x.tobytes(), other.y.tobytes())
+    assert data.class_names == other.class_names
+    code = (
+        "import sys; from latecomer.eval.datasets import load_dataset;"
+        'load_dataset({"name": "digits"}); assert "sklearn" not in sys.modules'
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_every_data_set_has_a_description():
     assert set(DATASETS) >= {"digits", "npz"}
     for reader in DATASETS.values():
