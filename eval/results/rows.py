@@ -100,6 +100,7 @@ _ORDER = (
     *("cell", "group", "client", "shift", "severity", "metric", "bound", "term"),
     *("aggregation", "predictor", "population", "delta"),
 )
+_SORTED_BY = tuple((name, COLUMNS.index(name)) for name in _ORDER)
 
 
 def make_row(**fields: Any) -> dict[str, Any]:
@@ -136,13 +137,18 @@ def _text(value: Any) -> str:
     raise TypeError(f"a row holds text and numbers only, got {type(value).__name__}")
 
 
-def _sort_key(row: Mapping[str, Any]) -> tuple[tuple[int, float, str], ...]:
+def _texts(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple([_text(row[name]) for name in COLUMNS])
+
+
+def _place(texts: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return what a line is sorted by: ``_ORDER``, then all of its text."""
     # Empty first, then numbers by value, then words: client 10 comes after client 9.
-    key = []
-    for name in _ORDER:
-        text = _text(row[name])
+    key: list[tuple[int, float, str]] = []
+    for name, column in _SORTED_BY:
+        text = texts[column]
         number = math.nan
-        if name in ("client", "severity", "delta"):
+        if text and name in ("client", "severity", "delta"):
             with contextlib.suppress(ValueError):
                 number = float(text)
         if not text:
@@ -151,7 +157,7 @@ def _sort_key(row: Mapping[str, Any]) -> tuple[tuple[int, float, str], ...]:
             key.append((2, 0.0, text))
         else:
             key.append((1, number, text))
-    return tuple(key)
+    return (*key, texts)
 
 
 def sort_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -160,10 +166,7 @@ def sort_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Rows that agree on the whole key are ordered by their text, so that the order of the input never
     shows in the file.
     """
-    return sorted(
-        (dict(row) for row in rows),
-        key=lambda row: (_sort_key(row), tuple(_text(row[name]) for name in COLUMNS)),
-    )
+    return sorted((dict(row) for row in rows), key=lambda row: _place(_texts(row)))
 
 
 def rows_to_text(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -177,8 +180,9 @@ def rows_to_text(rows: Iterable[Mapping[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for row in sort_rows(make_row(**row) for row in rows):
-        writer.writerow([_text(row[name]) for name in COLUMNS])
+    lines = [_texts(make_row(**row)) for row in rows]
+    lines.sort(key=_place)
+    writer.writerows(lines)
     return out.getvalue()
 
 

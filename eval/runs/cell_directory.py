@@ -4,7 +4,6 @@ import errno
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +44,7 @@ def record_failure(cell: "Cell", folder: Path, message: str, details: str) -> No
     from latecomer.eval.results.rows import write_rows  # with pandas, which a status needs not
 
     folder.mkdir(parents=True, exist_ok=True)
-    row = {**identity(cell, {}), "status": "failed", "message": message}
+    row = {**identity(cell), "status": "failed", "message": message}
     write_rows(folder / "rows.csv", [row])
     failure = {"message": message, "details": details}
     write_atomic(folder / "failed.json", json.dumps(failure, indent=1) + "\n")
@@ -73,8 +72,8 @@ def says_storage(error: BaseException, folder: Path) -> bool:
     return error.errno in _STORAGE or (denied and str(folder) in str(error.filename))
 
 
-def identity(cell: "Cell", row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that name a cell, and the row's status, ``done`` if it has none."""
+def identity(cell: "Cell") -> dict[str, Any]:
+    """Return the columns that name a cell, the same in all of its rows."""
     config = cell.config
     method = config["method"] or {"name": "", "label": ""}
     return {
@@ -86,6 +85,5 @@ def identity(cell: "Cell", row: Mapping[str, Any]) -> dict[str, Any]:
         "method": method["name"],
         "label": method["label"],
         "seed": config["seed"],
-        "status": row.get("status") or "done",
         "version": metadata.version("latecomer"),
     }

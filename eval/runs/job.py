@@ -217,7 +217,10 @@ def _carry_out(
     lock.check()
     for name, artifact in outcome.artifacts.items():
         write_artifact(folder / "artifacts", name, artifact)
-    text = rows_to_text({**row, **identity(job.cell, row)} for row in outcome.rows)
+    named = identity(job.cell)
+    text = rows_to_text(
+        {**row, **named, "status": row.get("status") or "done"} for row in outcome.rows
+    )
     write_atomic(folder / "rows.csv", text)
     timing = {"started": started, "seconds": progress.seconds()}
     write_atomic(folder / "timing.json", json.dumps(timing) + "\n")
