@@ -20,8 +20,8 @@ study: kills
 data: {{name: digits}}
 split: {{kind: by_class, clients: 21, certify: 3, novel: 10, classes_per_client: 2}}
 model: {{hypernetwork: {{hidden: 1, width: 20}}}}
-methods: [{{name: local, novel_steps: 20}}, fedavg, fedrep, per_fedavg, knn_per, pefll,
-  {{name: pefll, posterior: gaussian, label: stochastic}}]
+methods: [{{name: local, novel_steps: 20}}, fedavg, {{name: fedrep, novel_steps: 20}}, per_fedavg,
+  knn_per, pefll, {{name: pefll, posterior: gaussian, label: stochastic}}]
 train: {{rounds: {ROUNDS}, cohort: 3, local_steps: 6, batch_size: 8}}
 certificates: [{{route: r0, rule: product}}]
 """

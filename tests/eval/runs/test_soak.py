@@ -21,7 +21,12 @@ STUDY = {
         "certify": 2,
         "novel": 10,
     },
-    "methods": ["fedavg", "per_fedavg", "pefll", "lg_fedavg"],
+    "methods": [
+        "fedavg",
+        {"name": "per_fedavg", "finetune_steps": 2},
+        "pefll",
+        {"name": "lg_fedavg", "novel_steps": 2},
+    ],
     "train": {"rounds": 2, "local_steps": 2, "batch_size": 8},
     "certificates": [{"rule": "product"}],
     "seeds": list(range(50)),
