@@ -124,13 +124,14 @@ def declare(
     folder: Path,
     study: Study,
     cells: Sequence[Cell],
-    copies: Mapping[str, int],
+    found: Mapping[str, Any],
     *,
     fresh: bool,
 ) -> None:
     """Write ``study.yaml``, ``cells.json`` and, when there is work to do, ``env.json``.
 
-    ``copies`` are counts of samples that several clients hold, ``Dataset.copies``.
+    ``found`` is what goes into ``env.json`` of the data and the network: ``copies``, counts of
+    samples that several clients hold, and ``network``, what ``model.target: auto`` stands for.
     """
     resolved = write_yaml(study.resolved())
     write_changed(folder / "study.yaml", resolved)
@@ -140,8 +141,7 @@ def declare(
     index = {"cells": [cell.id for cell in cells], "about": about}
     write_changed(folder / "cells.json", json.dumps(index, indent=1) + "\n")
     if fresh:
-        about_here = environment(study.train.device) | _told_outside(study)
-        about_here |= {"copies": dict(copies)} if copies else {}
+        about_here = environment(study.train.device) | _told_outside(study) | dict(found)
         write_atomic(folder / "env.json", json.dumps(about_here, indent=1) + "\n")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from latecomer.certify.arguments import told_in_full
 from latecomer.certify.foretold import foretold, refuse_too_few
@@ -202,7 +202,7 @@ class _Planned:
     split_hash: str
     n_certification: int
     data: str
-    copies: dict[str, int]
+    found: dict[str, Any]
 
 
 def _planned(study: Study, folder: Path, evaluate: str, every: CheckpointEvery) -> _Planned:
@@ -215,7 +215,7 @@ def _planned(study: Study, folder: Path, evaluate: str, every: CheckpointEvery) 
         prepared.split_hash,
         prepared.n_certification,
         prepared.data,
-        prepared.copies,
+        prepared.found,
     )
 
 
@@ -233,7 +233,7 @@ def _carry_out(
         n_workers = min(executor.processes(), n_todo)
         threads = executor.threads(n_workers)
     cells = tuple(job.cell for job in plan.jobs)
-    declare(tally.folder, plan.study, cells, plan.copies, fresh=bool(tally.todo))
+    declare(tally.folder, plan.study, cells, plan.found, fresh=bool(tally.todo))
     tally.announce(n_workers, plan.data, threads)
     _work_off(tally, executor)
     merge(tally.folder, plan.jobs)
@@ -307,7 +307,7 @@ class _Prepared:
     split_hash: str
     n_certification: int
     data: str
-    copies: dict[str, int]
+    found: dict[str, Any]
     ways: dict[str, tuple[str, int | None]]
 
 
@@ -358,16 +358,14 @@ _WAYS = {"serial": "one after another", "vectorised": "all at once"}
 """How the clients of a round train, by path."""
 
 
-def _chosen_told(study: Study, input_shape: tuple[int, ...], trained: "Trained") -> Iterator[str]:
+def _chosen_told(study: Study, network: str, trained: "Trained") -> Iterator[str]:
     """Say what ``auto`` stands for here: the network, and the way that clients train."""
     import torch
 
     from latecomer.models.engine.paths import choose_path
-    from latecomer.models.task.targets import choose
 
-    train, chosen, by_way = study.train, [], dict[str, list[str]]()
-    if study.model.target == "auto":
-        chosen.append(f"network {choose(input_shape)}")
+    train, by_way = study.train, dict[str, list[str]]()
+    chosen = [f"network {network}"] if network else []
     if train.path == "auto":
         device = torch.device(train.device or "cpu")
         for label, (method, task) in trained.items():
@@ -389,6 +387,7 @@ def _prepare(study: Study) -> _Prepared:
     from latecomer.eval.training.setup import rehearse, task_of, try_given
     from latecomer.models.generators.target_sizes import check_sizes
     from latecomer.models.methods import make_method
+    from latecomer.models.task.targets import choose
 
     # On the host, whatever the device: nothing is computed with it here.
     federation = build_federation(federation_settings(study))
@@ -429,13 +428,15 @@ def _prepare(study: Study) -> _Prepared:
                 raise InputError(f"methods.{index}: {error}") from None
         for place, wanted in enumerate(study.certificates):
             wanted.check_predictors(f"certificates.{place}", split.kind, method.predictors)
+    network = choose(federation.dataset.x.shape[1:]) if study.model.target == "auto" else ""
     told = "\n".join(
         [
             *federation.dataset.told(),
-            *_chosen_told(study, tuple(federation.dataset.x.shape[1:]), trained),
+            *_chosen_told(study, network, trained),
             *_clients_told(split, points, held),
         ]
     )
-    copies = federation.dataset.copies()
+    facts = {"copies": federation.dataset.copies(), "network": network}
+    found = {name: fact for name, fact in facts.items() if fact}
     held_out, ways = len(split.certification), _ways(study, trained)
-    return _Prepared(federation.data_hash, split.content_hash, held_out, told, copies, ways)
+    return _Prepared(federation.data_hash, split.content_hash, held_out, told, found, ways)

@@ -23,6 +23,8 @@ def about(material: Material) -> str:
     study = material.study
     rounds, seeds = (study.get("train") or {}).get("rounds"), material.rows["seed"].nunique()
     target = str((study.get("model") or {}).get("target") or "")
+    if target == "auto":
+        target = str(material.run.env.get("network") or target)
     parts = [
         _data(material),
         _clients(material.rows),

@@ -33,3 +33,10 @@ def test_what_is_not_on_record_is_left_out(people: Material) -> None:
     assert said.startswith("verbagg \N{MIDDLE DOT} 113 clients trained")
     assert said.endswith("each) \N{MIDDLE DOT} 1 seed")
     assert about(Material.of(replace(bare, rows=people.rows.iloc[:0]))) == ""
+
+
+def test_the_network_that_auto_stood_for_is_named(people: Material) -> None:
+    study = {**people.run.study, "model": {"target": "auto"}}
+    for env, said in (({}, "network auto"), ({"network": "dense"}, "network dense")):
+        run = replace(people.run, study=study, env=env)
+        assert about(Material.of(run)).endswith(said)
