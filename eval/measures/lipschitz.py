@@ -74,7 +74,8 @@ def jacobian_norm(
         length = norm_of(towards)
         if not length > 0:
             break
-        unit, again = [towards[name] / length for name in made], turn + 1 < _ITERATIONS
+        unit = [towards[name] / length for name in made]
+        again = turn + 1 < _ITERATIONS
         slopes = pulled_back([*made.values()], unit, [*eta.values()], again=again)
         back = dict(zip(eta, slopes, strict=True))
         norm = norm_of(back)

@@ -141,7 +141,7 @@ def _texts(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple([_text(row[name]) for name in COLUMNS])
 
 
-def _place(texts: tuple[str, ...]) -> tuple[Any, ...]:
+def _sort_key(texts: tuple[str, ...]) -> tuple[Any, ...]:
     """Return what a line is sorted by: ``_ORDER``, then all of its text."""
     # Empty first, then numbers by value, then words: client 10 comes after client 9.
     key: list[tuple[int, float, str]] = []
@@ -166,7 +166,7 @@ def sort_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Rows that agree on the whole key are ordered by their text, so that the order of the input never
     shows in the file.
     """
-    return sorted((dict(row) for row in rows), key=lambda row: _place(_texts(row)))
+    return sorted((dict(row) for row in rows), key=lambda row: _sort_key(_texts(row)))
 
 
 def rows_to_text(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -181,7 +181,7 @@ def rows_to_text(rows: Iterable[Mapping[str, Any]]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     lines = [_texts(make_row(**row)) for row in rows]
-    lines.sort(key=_place)
+    lines.sort(key=_sort_key)
     writer.writerows(lines)
     return out.getvalue()
 

@@ -34,10 +34,10 @@ def read_digits() -> Dataset:
 
 
 def _pixels_and_digits() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Return what scikit-learn's ``load_digits(return_X_y=True)`` does, and where it can sooner.
+    """Return what scikit-learn's ``load_digits(return_X_y=True)`` does.
 
-    Every process of a run reads the data, and importing ``sklearn.datasets`` for it takes as long
-    as all else that a process imports before torch.
+    From its file where that is found: every process of a run reads the data, and importing
+    ``sklearn.datasets`` takes as long as all else that a process imports before torch.
     """
     file = _packed()
     if file is None:
