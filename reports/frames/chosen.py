@@ -188,20 +188,20 @@ def after_looking(
     if n_systems < 2 or held.empty or held["bound"].nunique() > 1:
         return None
     scores = certified_scores(errors, order)
-    shared = []
-    for row in records(held):
+    best: Mapping[str, Any] | None = None
+    for row in records(held.sort_values("shown", kind="stable")):
         losses = scores.get(tuple(row[name] for name in (*SYSTEM, "group", "shift")))
         if losses is None:
             return None
-        again, value = (
-            certified_again(row, losses, study, row["delta"] / sharing)
-            for sharing in (1, n_systems)
-        )
-        if not abs(again - row["value"]) <= SAME:
+        if not abs(certified_again(row, losses, study, row["delta"]) - row["value"]) <= SAME:
             return None
-        shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
-        shared.append({**row, "value": value, "shown": shown})
-    return AfterLooking(min(shared, key=lambda row: float(row["shown"])), n_systems, dropped)
+        # At its share of delta a certificate is no smaller than it was issued.
+        if best is None or row["shown"] < best["shown"]:
+            value = certified_again(row, losses, study, row["delta"] / n_systems)
+            shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
+            if best is None or shown < best["shown"]:
+                best = {**row, "value": value, "shown": shown}
+    return None if best is None else AfterLooking(best, n_systems, dropped)
 
 
 def certified_scores(
