@@ -103,6 +103,24 @@ class Federation:
     shifted_certification: tuple[Group, ...] = ()
     populations: tuple[Population, ...] = ()
 
+    def told_by(self, tell: Callable[[Sequence[Clients]], Sequence[Clients]]) -> "Federation":
+        """Return the federation with other clients in its groups: those ``tell`` makes of them."""
+        single = self.seen, self.certification, self.novel, self.validation
+        groups = (*single, *self.shifted, *self.shifted_certification)
+        told = zip(groups, tell([group.clients for group in groups]), strict=True)
+        seen, certification, novel, validation, *shifted = (
+            replace(group, clients=clients) for group, clients in told
+        )
+        return replace(
+            self,
+            seen=seen,
+            certification=certification,
+            novel=novel,
+            validation=validation,
+            shifted=tuple(shifted[: len(self.shifted)]),
+            shifted_certification=tuple(shifted[len(self.shifted) :]),
+        )
+
     def evaluated(self) -> Iterator[Group]:
         """Every group a trained model is measured on, in the order of the rows."""
         unshifted = (self.seen, self.certification, self.novel)

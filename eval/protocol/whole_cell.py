@@ -21,7 +21,7 @@ def evaluate_whole(
 ) -> Outcome:
     """Train on all clients but the novel ones and measure these; raises as `evaluate_cell`."""
     setup = setup_of(cell)
-    everyone, novel = joined(setup.federation)
+    everyone, novel = setup.through(*joined(setup.dealt))
     rounds, device = setup.budget.rounds, str(everyone.device)
     slot = kept.slot("train", seed=setup.seed, rounds=rounds, device=device)
     state = setup.train(everyone, slot, on_round=on_round)

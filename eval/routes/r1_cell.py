@@ -137,7 +137,7 @@ def trained_system(
             f"certificates: {method.name} makes clients' weights by no function that a bound "
             "could be minimised through; pefll and fedavg do"
         )
-    order, novel = arrivals(setup.federation, plan)
+    order, novel = setup.through(*arrivals(setup.dealt, plan))
     rounds, device = setup.budget.rounds, str(order.device)
     slot = kept.slot("first", seed=setup.seed, rounds=rounds, device=device)
     state = setup.train(subset(order, range(plan.first)), slot, on_round=on_round)

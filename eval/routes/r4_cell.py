@@ -141,7 +141,7 @@ def evaluate_progressive(
     split, start = setup.federation.split, setup.budget
     plan = wanted.plan(split)
     further = replace(start, rounds=wanted.rounds_per_block)
-    order, novel = arrivals(setup.federation, plan)
+    order, novel = setup.through(*arrivals(setup.dealt, plan))
 
     def serve(state: State, group: str, clients: Clients) -> list[ClientScore]:
         folds = wanted.folds if group == ARRIVING else 1

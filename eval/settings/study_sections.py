@@ -120,6 +120,10 @@ class ModelSettings(Settings):
         neither trained nor sent nor generated.
     weights : str, optional
         The safetensors file of what is frozen.
+    stem : str, optional
+        Name of a frozen module that the network applies to its inputs first. What it gives is
+        computed once a sample and stands in the inputs' place for all that methods do: they train,
+        serve, describe and compare clients by it. Shifts are of the inputs themselves.
     generated_limit : int, optional
         Most weights that a network may make for a client; 5 million unless given.
     """
@@ -132,6 +136,7 @@ class ModelSettings(Settings):
         None
     )
     weights: Text | None = None
+    stem: Text | None = None
     generated_limit: Count | None = None
 
     def own(self) -> dict[str, Any]:

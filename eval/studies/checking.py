@@ -259,6 +259,8 @@ def _check_model(study: Study) -> None:
     if (model.frozen is None) != (model.weights is None):
         absent, given = ("weights", "frozen") if model.frozen else ("frozen", "weights")
         raise InputError(f"model.{given} needs model.{absent} beside it, got none")
+    if model.stem and not model.frozen:
+        raise InputError(f"model.stem needs model.frozen beside it, got stem={model.stem!r} alone")
     if not is_own_target(model.target):
         for key in own:
             raise InputError(unknown_key(("model", key)))

@@ -23,6 +23,7 @@ from latecomer.eval.training.checkpoint_slots import Slot
 from latecomer.eval.training.ways import trained_path
 from latecomer.models import outside
 from latecomer.models.engine.checkpoint import Checkpoint
+from latecomer.models.engine.growing import subset
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.paths import choose_path
 from latecomer.models.engine.schedule import TrainConfig
@@ -34,6 +35,7 @@ from latecomer.models.task import own_nets
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.frozen import Frozen, constants_to
 from latecomer.models.task.state import State
+from latecomer.models.task.stems import Stem
 from latecomer.models.task.task import GENERATED_LIMIT, Task, make_task
 
 Row = dict[str, Any]
@@ -76,7 +78,13 @@ def _task(federation: Federation, model: ModelSettings, source: str, encoder_sou
         hypernetwork=sizes,
         generated_limit=model.generated_limit or GENERATED_LIMIT,
         vocabulary=dataset.vocabulary,
+        stem=model.stem if source else None,
     )
+
+
+@lru_cache(maxsize=2)
+def _through(stem: Stem, federation: Federation) -> Federation:
+    return federation.told_by(stem.through)
 
 
 @lru_cache(maxsize=2)
@@ -124,7 +132,10 @@ class Setup:
     Attributes
     ----------
     federation, method, task, budget, seed
-        As configured; cells of one study in one process share federation and task.
+        As configured; cells of one study in one process share federation and task. Clients hold
+        what the task's target takes.
+    dealt : Federation
+        The federation before the task's stem, if it has one.
     classes : str
         How logits of classes absent from a client are treated, see :func:`score_group`.
     path : str
@@ -134,6 +145,7 @@ class Setup:
     """
 
     federation: Federation
+    dealt: Federation
     method: Method
     task: Task
     budget: TrainConfig
@@ -160,6 +172,11 @@ class Setup:
         """The predictor used by default: the deterministic one if there is one, else the first."""
         predictors = self.method.predictors
         return "deterministic" if "deterministic" in predictors else predictors[0]
+
+    def through(self, *populations: Clients) -> list[Clients]:
+        """Return clients made from ``dealt`` as the task's target takes them."""
+        stem = self.task.stem
+        return [*populations] if stem is None else stem.through(populations)
 
     def train(
         self,
@@ -231,6 +248,12 @@ class Setup:
         )
 
 
+def _few(federation: Federation, task: Task) -> Clients:
+    """Return seen clients to try a task on: all, or one where it takes work to have them."""
+    seen = federation.seen.clients
+    return seen if task.stem is None else task.stem.through([subset(seen, [0])])[0]
+
+
 def try_given(federation: Federation, method: Method, task: Task) -> None:
     """Check that a system trained elsewhere can serve one seen client, before other work starts.
 
@@ -239,7 +262,7 @@ def try_given(federation: Federation, method: Method, task: Task) -> None:
     ValueError
         The system raised any exception; the message is one line.
     """
-    clients, shortest = federation.seen.clients, TrainConfig(0, 1, 1, 1)
+    clients, shortest = _few(federation, task), TrainConfig(0, 1, 1, 1)
     state = initial_state(method, task, clients, shortest, seed=0)
     generator = client_generator(0, int(clients.ids[0]))
     try:
@@ -285,7 +308,7 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
     ValueError
         Anything went wrong; the message is one line.
     """
-    clients = federation.seen.clients
+    clients = _few(federation, task)
     try:
         small = replace(task, hidden=0, width=1)
         state = train(method, small, clients, TrainConfig(1, 1, 1, 2), seed=0, path="serial")
@@ -312,7 +335,7 @@ def setup_of(cell: TrainingCell) -> Setup:
     InputError
         New clients are to be served by validation data that some seen client does not have.
     """
-    federation = federation_of(cell)
+    federation = dealt = federation_of(cell)
     prior = cell.method.serving.prior if cell.method.serving else None
     if prior and PRIORS[prior].reads_validation and not len(federation.validation.clients):
         raise InputError(f"serving.prior={prior} needs validation data of every seen client")
@@ -320,11 +343,15 @@ def setup_of(cell: TrainingCell) -> Setup:
     task, device = task_of(federation, cell.model, method), federation.seen.clients.device
     if task.make is not None:
         constants_to(task.target, device)
+    if task.stem is not None:
+        constants_to(task.stem.module, device)
+        federation = _through(task.stem, federation)
     path = trained_path(cell.train.path, device)
     if choose_path(path, None, method, task, device)[0] == "vectorised":
         task = _together(task)
     return Setup(
         federation=federation,
+        dealt=dealt,
         method=method,
         task=task,
         budget=budget_of(cell.train),

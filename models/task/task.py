@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from latecomer.models.task import objectives, own_nets, targets
 from latecomer.models.task.state import Params
+from latecomer.models.task.stems import Stem, parted
 from latecomer.models.task.tokens import TOKENS, random_inputs
 
 GENERATED_LIMIT = 5_000_000
@@ -58,6 +59,9 @@ class Task:
         Inputs are tokens below it, whole numbers; 0: they are numbers.
     make_encoder : callable or None
         Builds an encoder from outside the package from ``(input_shape, n_classes, dim)``.
+    stem : Stem or None
+        What turns a sample as it is stored into what the target takes, once for each: clients of
+        this task are those ``stem.through`` gives. None: the target takes samples as they are.
     """
 
     target: nn.Module
@@ -76,6 +80,7 @@ class Task:
     generated_limit: int = GENERATED_LIMIT
     vocabulary: int = 0
     make_encoder: own_nets.Make | None = None
+    stem: Stem | None = None
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -181,6 +186,7 @@ def make_task(
     hypernetwork: Mapping[str, Any] | None = None,
     generated_limit: int = GENERATED_LIMIT,
     vocabulary: int = 0,
+    stem: str | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Task:
     """Build the task of a data set.
@@ -204,6 +210,9 @@ def make_task(
         Most target weights that a hypernetwork may make.
     vocabulary : int
         Inputs ``(T,)`` are tokens below it, for a net of one's own; 0: they are numbers.
+    stem : str, optional
+        Name of a frozen module of a net of one's own that it applies to its inputs first: the task
+        is that of the rest, on what the stem gives.
     dtype : torch.dtype
         Floating type of all weights.
 
@@ -222,14 +231,11 @@ def make_task(
     size = dict(hypernetwork or {})
     for key in sorted(set(size) - {"hidden", "width", "spectral"}):
         raise ValueError(f"hypernetwork takes hidden, width and spectral, got hypernetwork.{key}")
-    shape = tuple(input_shape)
     return Task(
         n_classes=n_classes,
-        input_shape=shape,
         **_encoder(encoder),
         generated_limit=generated_limit,
-        vocabulary=vocabulary,
-        **_target(target, shape, n_classes, vocabulary, dtype),
+        **_target(target, tuple(input_shape), n_classes, vocabulary, stem, dtype),
         **size,
     )
 
@@ -246,18 +252,25 @@ def _target(
     shape: tuple[int, ...],
     n_classes: int,
     vocabulary: int,
+    stem: str | None,
     dtype: torch.dtype,
 ) -> dict[str, Any]:
-    """Return what a task says of its target network."""
+    """Return what a task says of its target network and of what that takes."""
+    told: dict[str, Any] = {"input_shape": shape, "vocabulary": vocabulary}
+    if stem is not None:
+        if isinstance(target, str | nn.Module):
+            raise ValueError(f"stem needs a class or function that makes the net, got {target!r}")
+        first, rest = parted(target, stem, shape, n_classes, dtype=dtype, vocabulary=vocabulary)
+        return {**_target(rest, first.shape, n_classes, 0, None, dtype), "stem": first}
     if isinstance(target, str):
         if vocabulary:
             raise ValueError(
                 f"target must be a net of one's own, as file.py:Net, for tokens, got {target!r}"
             )
-        return {"target": targets.build(target, shape, n_classes).to(dtype)}
+        return {**told, "target": targets.build(target, shape, n_classes).to(dtype)}
     if isinstance(target, nn.Module):
         own_nets.refuse_unfit(target)
         setattr(target, TOKENS, vocabulary > 0)
-        return {"target": target.to(dtype)}
+        return {**told, "target": target.to(dtype)}
     net, one_by_one = own_nets.skeleton(target, shape, n_classes, dtype, vocabulary)
-    return {"target": net, "make": target, "one_by_one": one_by_one}
+    return {**told, "target": net, "make": target, "one_by_one": one_by_one}

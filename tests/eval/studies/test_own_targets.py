@@ -5,12 +5,14 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import yaml
 from safetensors.torch import save_file
 
 from latecomer.errors import InputError
+from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study
@@ -112,9 +114,14 @@ def frozen(folder):
     }
 
 
+def with_stem(folder):
+    made = frozen(folder)
+    return {**made, "model": {**made["model"], "stem": "body"}}
+
+
 @pytest.mark.parametrize("kind", ["images", "vectors", "tokens", "frozen body"])
 def test_the_examples_run_under_ten_methods(kind, write, tmp_path):
-    made = {"images": lambda _: {}, "vectors": vectors, "tokens": texts, "frozen body": frozen}
+    made = {"images": lambda _: {}, "vectors": vectors, "tokens": texts, "frozen body": with_stem}
     study = load_study(write(**made[kind](tmp_path)))
     assert Path(study.model.target.rpartition(":")[0]).is_absolute()
     result = run(study, out=tmp_path / "run", workers=1)
@@ -125,6 +132,31 @@ def test_the_examples_run_under_ten_methods(kind, write, tmp_path):
     assert np.isfinite(losses.value).all()
     assert parse_study(study.resolved()) == study  # what a resumed run reads
     assert run(study, out=tmp_path / "run", workers=1).n_skipped == 11
+
+
+def test_a_stem_gives_what_a_frozen_body_computed_at_every_step_gives(write, tmp_path):
+    """New, held-out, arriving and shifted clients too; only rounding tells the two apart."""
+    asked = {
+        "methods": ["fedavg"],
+        "split": {**STUDY["split"], "clients": 24, "certify": 6, "novel": 10, "reserve": 0.2},
+        "shifts": {"blur": [1.0], "extrapolation": [1.0]},
+        "certificates": [
+            {"route": "r0", "rule": "product", "shifts": ["blur"]},
+            {"route": "r1", "weights": ["target.head"], "steps": 1, "draws": 2, "alphas": [0.01]},
+            {"route": "r4", "rule": "product", "rounds_per_block": 2},
+        ],
+        "evaluation": {"every": 1, "given_up": True},
+    }
+    for entry in asked["certificates"][1:]:
+        entry |= {"first": 4, "clients": 3}
+    found = {}
+    for name, made in (("stem", with_stem), ("frozen", frozen)):
+        study = load_study(write(**{**made(tmp_path), **asked}))
+        _, *cells = study.cells()  # the first is the split's
+        found[name] = pd.DataFrame([row for one in cells for row in evaluate_cell(one.config).rows])
+        assert set(found[name]["shift"]) > {"blur", "extrapolation"}
+        assert {"arriving", "certification", "novel"} < set(found[name]["group"])
+    pd.testing.assert_frame_equal(found["stem"], found["frozen"], rtol=1e-4, atol=1e-6)
 
 
 def test_a_cell_is_named_after_the_file_and_its_settings(write, tmp_path):
@@ -202,6 +234,7 @@ def test_by_module_and_by_entry_point(write, tmp_path, monkeypatch):
         ({"generated_limit": 0}, "model.generated_limit"),
         ({"target": "net.py:Net", "frozen": ["body"]}, "model.frozen needs model.weights beside"),
         ({"target": "net.py:Net", "weights": "x"}, "model.weights needs model.frozen beside it"),
+        ({"target": "net.py:Net", "stem": "body"}, "model.stem needs model.frozen beside it, got"),
         ({"frozen": ["body"], "weights": "net.py"}, "model.frozen needs a network of one's own"),
         (
             {"target": "net.py:Net", "frozen": ["body"], "weights": "absent"},

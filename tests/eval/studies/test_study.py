@@ -77,6 +77,7 @@ def test_defaults(write):
         "hypernetwork": {"hidden": "auto", "width": "auto", "spectral": False},
         "frozen": None,
         "weights": None,
+        "stem": None,
         "generated_limit": None,
     }
 

@@ -1,0 +1,175 @@
+"""A frozen part that a net applies to its inputs first: what it gives is computed once a sample."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from latecomer.models.task import own_nets
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.own_nets import Make, UnfitError
+from latecomer.models.task.tokens import random_inputs
+
+_SAMPLES = 3
+_BLOCK = 256  # samples that a stem is applied to at once
+
+
+@dataclass(frozen=True, eq=False)
+class Stem:
+    """What a net does to its inputs first, without a weight that is trained.
+
+    Attributes
+    ----------
+    module : Module
+        In evaluation mode; its weights are constants.
+    shape : tuple of int
+        Of what it gives for one sample.
+    takes_tokens : bool
+        Whether it takes whole numbers.
+    """
+
+    module: nn.Module
+    shape: tuple[int, ...]
+    takes_tokens: bool = False
+
+    def through(self, populations: Sequence[Clients]) -> list[Clients]:
+        """Return populations whose inputs are what the stem gives for theirs.
+
+        Samples that populations share, and standardise alike, are computed and stored once; those
+        that no client holds are left out.
+        """
+        found: list[Clients | None] = [None] * len(populations)
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for place, one in enumerate(populations):
+            alike.setdefault((id(one.x), id(one.y), id(one.mean), id(one.sd)), []).append(place)
+        for places in alike.values():
+            sharing = [populations[place] for place in places]
+            held = [rows.flatten() for one in sharing for rows in (one.support, one.query)]
+            used = torch.unique(torch.cat(held))  # sorted: padding, row 0, stays row 0
+            x, y = self._outputs(sharing[0], used), sharing[0].y[used]
+            for place, one in zip(places, sharing, strict=True):
+                found[place] = replace(
+                    one,
+                    x=x,
+                    y=y,
+                    support=torch.searchsorted(used, one.support.contiguous()),
+                    query=torch.searchsorted(used, one.query.contiguous()),
+                    mean=x.new_zeros(()),
+                    sd=x.new_ones(()),
+                )
+        return [one for one in found if one is not None]
+
+    def _outputs(self, clients: Clients, rows: Tensor) -> Tensor:
+        made = torch.empty(len(rows), *self.shape, dtype=clients.sd.dtype, device=clients.device)
+        with torch.no_grad():
+            for first in range(0, len(rows), _BLOCK):
+                some = slice(first, first + _BLOCK)
+                x = clients.inputs(rows[some])
+                made[some] = self.module(x.long() if self.takes_tokens else x)
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """A net without its stem; fresh weights are those that it has with it.
+
+    Attributes
+    ----------
+    make : callable
+        Makes the net from ``(input_shape, n_out)``.
+    name : str
+        Of the stem among its modules.
+    input_shape : tuple of int
+        Of what the stem takes.
+    """
+
+    make: Make
+    name: str
+    input_shape: tuple[int, ...]
+
+    def __call__(self, input_shape: tuple[int, ...], n_out: int) -> Any:
+        """Make the net, whose inputs are what the stem gives."""
+        net = self.make(self.input_shape, n_out)
+        net.set_submodule(self.name, nn.Identity())
+        return net
+
+
+def parted(
+    make: Make,
+    name: str,
+    input_shape: tuple[int, ...],
+    n_out: int,
+    *,
+    dtype: torch.dtype,
+    vocabulary: int = 0,
+) -> tuple[Stem, Rest]:
+    """Part a net into its stem, called ``name``, and the rest, and see that they make the whole.
+
+    Raises
+    ------
+    ValueError
+        In one line: there is no such module, it holds weights to train, it gives no vectors or
+        images, or the net is not the rest of what it gives.
+
+    Examples
+    --------
+    >>> from latecomer.models.task.frozen import Frozen
+    >>> def net(input_shape, n_out):
+    ...     return nn.Sequential(nn.Linear(*input_shape, 5), nn.ReLU(), nn.Linear(5, n_out))
+    >>> held = Frozen(net, ("0",), {"0.weight": torch.ones(5, 2), "0.bias": torch.zeros(5)})
+    >>> stem, rest = parted(held, "0", (2,), 3, dtype=torch.float32)
+    >>> stem.shape, [name for name, _ in rest(stem.shape, 3).named_parameters()]
+    ((5,), ['2.weight', '2.bias'])
+    """
+    net = own_nets.build(make, input_shape, n_out, seed=0, dtype=dtype)
+    known = [one for one, _ in net.named_modules() if one]
+    if name not in known:
+        listed = ", ".join(known[:6]) + (", ..." if len(known) > 6 else "")
+        raise UnfitError(f"stem must be a module of the net ({listed}), got {name!r}")
+    module = net.get_submodule(name)
+    trained = next((one for one, _ in module.named_parameters()), None)
+    if trained is not None:
+        raise UnfitError(f"stem must be frozen as a whole, got {name!r} with {trained} to train")
+    draw = torch.Generator().manual_seed(0)
+    x = random_inputs(_SAMPLES, input_shape, vocabulary, dtype=dtype, draw=draw)
+    x = x.long() if vocabulary else x
+    given = _given(module, name, x)
+    with torch.no_grad():
+        whole = net(x)
+        net.set_submodule(name, nn.Identity())
+        try:
+            alike = torch.equal(net(given), whole)
+        except Exception:  # whatever the net does without its stem
+            alike = False
+    if not alike:
+        raise UnfitError(
+            "stem must be all that the net does to its inputs first: given what "
+            f"{name!r} makes of them, the rest of the net says something else"
+        )
+    return Stem(module, tuple(given.shape[1:]), vocabulary > 0), Rest(make, name, input_shape)
+
+
+def _given(module: nn.Module, name: str, x: Tensor) -> Tensor:
+    """Apply a stem; refuse what no client can hold in its inputs' place."""
+    try:
+        with torch.no_grad():
+            given, first = module(x), module(x[:1])
+    except Exception as error:
+        raise UnfitError(
+            f"stem must take inputs of shape {tuple(x.shape)}: {name!r} fails, "
+            f"{own_nets.said(error)}"
+        ) from error
+    if not isinstance(given, Tensor) or given.dim() not in (2, 4) or len(given) != len(x):
+        made = list(given.shape) if isinstance(given, Tensor) else type(given).__name__
+        raise UnfitError(
+            f"stem must give vectors [B, D] or images [B, C, H, W], got {made} from {name!r} for "
+            f"{list(x.shape)}"
+        )
+    if not given.is_floating_point() or not torch.allclose(first, given[:1], rtol=1e-4, atol=1e-6):
+        raise UnfitError(
+            f"stem must give numbers for each sample by itself, got others from {name!r} for a "
+            "sample alone"
+        )
+    return given
