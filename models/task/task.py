@@ -211,8 +211,7 @@ def make_task(
     vocabulary : int
         Inputs ``(T,)`` are tokens below it, for a net of one's own; 0: they are numbers.
     stem : str, optional
-        Name of a frozen module of a net of one's own that it applies to its inputs first: the task
-        is that of the rest, on what the stem gives.
+        Frozen module that a net of one's own applies to its inputs first: the task is the rest's.
     dtype : torch.dtype
         Floating type of all weights.
 
