@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from latecomer.eval.runs.executor import Report
+from latecomer.eval.runs.job import carry_out
+
 CIFAR10 = (
     b"airplane",
     b"automobile",
@@ -27,6 +30,20 @@ CIFAR10 = (
     b"truck",
 )
 STL10 = b"airplane\nbird\ncar\ncat\ndeer\ndog\nhorse\nmonkey\nship\ntruck\n"
+
+
+class _Here:
+    def run(self, jobs, on_report):
+        for number, job in enumerate(jobs):
+            on_report(Report("start", number))
+            carry_out(job, lambda *_: None)
+            on_report(Report("done", number))
+
+
+@pytest.fixture(scope="session")
+def here() -> _Here:
+    """Return an executor in this process: nothing to start, and an error is the test's own."""
+    return _Here()
 
 
 def images(rng: np.random.Generator, *shape: int) -> np.ndarray:

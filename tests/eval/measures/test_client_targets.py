@@ -40,8 +40,8 @@ def write(tmp_path, monkeypatch):
     return save
 
 
-def test_a_study_of_sizes_tells_accuracy_by_size(write, tmp_path):
-    result = run(write(), out=tmp_path / "out", workers=1)
+def test_a_study_of_sizes_tells_accuracy_by_size(write, tmp_path, here):
+    result = run(write(), out=tmp_path / "out", executor=here)
     assert (result.n_done, result.n_failed) == (4, 0)
     record = load_run(tmp_path / "out")
     found = {

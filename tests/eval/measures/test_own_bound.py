@@ -130,7 +130,7 @@ def test_a_bound_needs_clients_held_out(study):
     told = refusal(study, "bounds=['mine.py:b']", "split.certify=0")
     assert "needs held-out clients: split.certify must be above 0" in told
     with pytest.raises(InputError, match=r"mine\.py:given needs 15 clients, got 12"):
-        run(load_study(study, ["bounds=['mine.py:given']"]), out=study.parent / "run", workers=1)
+        run(load_study(study, ["bounds=['mine.py:given']"]), out=study.parent / "run")
 
 
 def test_trust_leaves_the_simulation_out_and_a_file_is_part_of_the_cells_name(study):
@@ -146,9 +146,9 @@ def test_trust_leaves_the_simulation_out_and_a_file_is_part_of_the_cells_name(st
     assert parse_study(other.resolved()).methods[0].bounds == (f"{place}:b",)
 
 
-def test_the_example_runs_as_it_lies_and_its_page_names_the_bound(tmp_path):
+def test_the_example_runs_as_it_lies_and_its_page_names_the_bound(tmp_path, here):
     study = load_study(EXAMPLE / "beside.yaml")
-    assert run(study, out=tmp_path / "run", workers=1).n_failed == 0
+    assert run(study, out=tmp_path / "run", executor=here).n_failed == 0
     rows = load_run(tmp_path / "run").rows
     errors = rows[
         (rows.group == "certification") & (rows.metric == "error") & (rows.client != "")

@@ -181,11 +181,11 @@ def test_what_a_study_asks_follows_from_its_certificates():
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
+def page(tmp_path_factory, here):
     from latecomer.eval import run
 
     folder = tmp_path_factory.mktemp("sets") / "run"
-    run(study(asks=["sets"], seeds=[0, 1]), out=folder, workers=1)
+    run(study(asks=["sets"], seeds=[0, 1]), out=folder, executor=here)
     return folder
 
 

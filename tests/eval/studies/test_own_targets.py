@@ -120,18 +120,18 @@ def with_stem(folder):
 
 
 @pytest.mark.parametrize("kind", ["images", "vectors", "tokens", "frozen body"])
-def test_the_examples_run_under_ten_methods(kind, write, tmp_path):
+def test_the_examples_run_under_ten_methods(kind, write, tmp_path, here):
     made = {"images": lambda _: {}, "vectors": vectors, "tokens": texts, "frozen body": with_stem}
     study = load_study(write(**made[kind](tmp_path)))
     assert Path(study.model.target.rpartition(":")[0]).is_absolute()
-    result = run(study, out=tmp_path / "run", workers=1)
+    result = run(study, out=tmp_path / "run", executor=here)
     assert (result.n_failed, result.n_done) == (0, 11)
     rows = load_run(tmp_path / "run").rows
     losses = rows[(rows.metric == "loss") & (rows.group == "novel") & (rows.client == "")]
     assert set(losses.label) == {method.label for method in study.methods}
     assert np.isfinite(losses.value).all()
     assert parse_study(study.resolved()) == study  # what a resumed run reads
-    assert run(study, out=tmp_path / "run", workers=1).n_skipped == 11
+    assert run(study, out=tmp_path / "run", executor=here).n_skipped == 11
 
 
 def test_a_stem_gives_what_a_frozen_body_computed_at_every_step_gives(write, tmp_path):
@@ -273,17 +273,17 @@ def test_what_is_refused_when_a_study_is_read(model, message, write):
         ("n_out); self.body.bias = None", {"methods": ["fedma"]}, ""),
     ],
 )
-def test_what_is_refused_before_anything_is_trained(code, changed, message, write, tmp_path):
+def test_what_is_refused_before_anything_is_trained(code, changed, message, write, tmp_path, here):
     code = {"n_out))": "n_out + 1)"}.get(code, code)
     (tmp_path / "net.py").write_text(
         NET.replace("self.out = nn.Linear(width, n_out)", f"self.out = nn.Linear(width, {code}")
     )
     study = load_study(write(**{"model": {"target": "net.py:Net"}, **changed}))
     if not message:
-        assert run(study, out=tmp_path / "run", workers=1).n_failed == 0
+        assert run(study, out=tmp_path / "run", executor=here).n_failed == 0
         return
     with pytest.raises(InputError) as caught:
-        run(study, out=tmp_path / "run", workers=1)
+        run(study, out=tmp_path / "run", executor=here)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
@@ -300,7 +300,7 @@ def test_what_is_refused_before_anything_is_trained(code, changed, message, writ
 def test_nets_that_cannot_take_tokens(model, message, write, tmp_path):
     study = load_study(write(**{**texts(tmp_path), "model": model}))
     with pytest.raises(InputError) as caught:
-        run(study, out=tmp_path / "run", workers=1)
+        run(study, out=tmp_path / "run")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
@@ -311,7 +311,7 @@ def test_the_limit_of_generated_weights(target, write, tmp_path):
     model = {"target": target, "generated_limit": 250}
     study = load_study(write(model, methods=["fedavg", "pefll"]))
     with pytest.raises(InputError, match=r"methods.1: pefll cannot .* would make [\d,]+ weights"):
-        run(study, out=tmp_path / "run", workers=1)
+        run(study, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert "generated_limit" not in load_study(write({"target": target})).resolved()["model"]
 
@@ -333,5 +333,5 @@ def test_more_weights_than_can_be_made_are_counted_before_they_are_drawn(method,
     with pytest.raises(
         InputError, match=rf"methods.1: {method} cannot .* would make 7\d,\d+,\d+ w"
     ):
-        run(study, out=tmp_path / "run", workers=1)
+        run(study, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -8,8 +8,6 @@ from latecomer.certify.words import DASH
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.results.rows import load_run
-from latecomer.eval.runs.executor import Report
-from latecomer.eval.runs.job import carry_out
 from latecomer.eval.runs.runner import run
 from latecomer.eval.splits.build import split_of
 from latecomer.eval.splits.kinds.client_mixtures import dirichlet_distances
@@ -34,21 +32,11 @@ SMALL = [
 ]
 
 
-class Here:
-    """Carries cells out in this process: an error is the test's own."""
-
-    def run(self, jobs, on_report):
-        for number, job in enumerate(jobs):
-            on_report(Report("start", number))
-            carry_out(job, lambda *_: None)
-            on_report(Report("done", number))
-
-
 @pytest.fixture(scope="module")
-def left(tmp_path_factory):
+def left(tmp_path_factory, here):
     out = tmp_path_factory.mktemp("run") / "out"
     study = load_study("population-shift", SMALL, scale="smoke")
-    assert run(study, out=out, executor=Here()).n_failed == 0
+    assert run(study, out=out, executor=here).n_failed == 0
     return load_run(out)
 
 
@@ -65,12 +53,12 @@ def test_distances_of_populations_stand_in_rows(left):
     assert set(moved.index) == set(told["severity"])
 
 
-def test_dirichlet_populations_stand_at_their_distances(tmp_path):
+def test_dirichlet_populations_stand_at_their_distances(tmp_path, here):
     laws = [[1.0] * 10, [0.2] * 10]
     small = ["methods=[fedavg]", f"shifts.concentrations={laws}", "split.clients=30"]
     small += ["train.rounds=1"]
     study = load_study("population-shift", small, scale="smoke", variants=["dirichlet"])
-    assert run(study, out=tmp_path / "out", executor=Here()).n_failed == 0
+    assert run(study, out=tmp_path / "out", executor=here).n_failed == 0
     run_ = load_run(tmp_path / "out")
     told = run_.rows[run_.rows["metric"] == "population_distance"]
     for law in laws:

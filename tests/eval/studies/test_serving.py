@@ -22,11 +22,13 @@ STUDY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("prior", ["em", "bbse"])
-def test_new_clients_alone_are_served_corrected_models(tmp_path: Path, prior: str) -> None:
+def test_new_clients_alone_are_served_corrected_models(
+    tmp_path: Path, prior: str, here: Any
+) -> None:
     own = CORRECTED | {"label": prior, "serving": {"prior": prior}}
     study = parse_study(STUDY | {"methods": [STUDY["methods"][0], own]})
     assert parse_study(study.resolved()) == study
-    run(study, out=tmp_path / "run", workers=1)
+    run(study, out=tmp_path / "run", executor=here)
     rows = load_run(tmp_path / "run").rows
     errors = rows.loc[(rows["metric"] == "error") & (rows["client"] == "")]
     error = errors.set_index(["label", "group", "aggregation"])["value"].astype(float)

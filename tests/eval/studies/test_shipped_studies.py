@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from latecomer.eval.results.rows import read_rows
-from latecomer.eval.runs.executor import Report
-from latecomer.eval.runs.job import carry_out
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.shipped import shipped_studies
@@ -38,16 +36,6 @@ ARTIFACTS = {
 }
 
 
-class Here:
-    """Carries cells out in this process: nothing to start, and an error is the test's own."""
-
-    def run(self, jobs, on_report):
-        for number, job in enumerate(jobs):
-            on_report(Report("start", number))
-            carry_out(job, lambda *_: None)
-            on_report(Report("done", number))
-
-
 @pytest.fixture(scope="module")
 def data(small_files, tmp_path_factory):
     """Return overrides that read a study's data from small files."""
@@ -64,11 +52,11 @@ def data(small_files, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*STUDIES, *JOBS, *ONE])
-def test_study_at_scale_smoke(name, data, tmp_path):
+def test_study_at_scale_smoke(name, data, tmp_path, here):
     plain = load_study(name, scale="smoke")
     study = load_study(name, data(plain), scale="smoke")
     out = tmp_path / name
-    result = run(study, out=out, executor=Here())
+    result = run(study, out=out, executor=here)
     assert (result.n_failed, result.n_done) == (0, result.n_cells)
     rows = read_rows(out / "rows.csv")
     errors = rows[(rows["metric"] == "error") & (rows["aggregation"] == "per-client")]
@@ -88,7 +76,7 @@ def test_study_at_scale_smoke(name, data, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
-def test_jobs_are_for_any_data_and_methods(name, tmp_path):
+def test_jobs_are_for_any_data_and_methods(name, tmp_path, here):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 1500)
     x = (rng.normal(size=(1500, 12)) + y[:, None]).astype(np.float32)
@@ -96,7 +84,7 @@ def test_jobs_are_for_any_data_and_methods(name, tmp_path):
     own = ["data.name=npz", f"data.path={tmp_path / 'own.npz'}", "methods=[fedper, knn_per]"]
     variants = ["features"] if name == "shift-robustness" else []
     study = load_study(name, own, variants=variants, scale="smoke")
-    result = run(study, out=tmp_path / "run", executor=Here())
+    result = run(study, out=tmp_path / "run", executor=here)
     assert result.n_failed == 0
     rows = read_rows(tmp_path / "run" / "rows.csv")
     novel = rows[(rows["metric"] == "error") & (rows["group"] == "novel")]
