@@ -16,7 +16,7 @@ from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.splits.kinds.client_types import distances
 
 pytestmark = pytest.mark.theory
-DELTA, TRIALS = 0.1, 300
+DELTA, TRIALS = 0.1, 120
 RULES = ("tv_ball", "kl_ball", "chi2_ball", "subgroup")
 # Weight and mean error of each type, and held-out clients: a type that goes unseen about as
 # often as delta allows spends nearly all of it; many types; alike ones.
