@@ -103,13 +103,15 @@ class Federation:
     shifted_certification: tuple[Group, ...] = ()
     populations: tuple[Population, ...] = ()
 
-    def told_by(self, tell: Callable[[Sequence[Clients]], Sequence[Clients]]) -> "Federation":
-        """Return the federation with other clients in its groups: those ``tell`` makes of them."""
+    def with_clients(
+        self, made_of: Callable[[Sequence[Clients]], Sequence[Clients]]
+    ) -> "Federation":
+        """Return the federation with other clients in its groups, those made of all of them."""
         single = self.seen, self.certification, self.novel, self.validation
         groups = (*single, *self.shifted, *self.shifted_certification)
-        told = zip(groups, tell([group.clients for group in groups]), strict=True)
+        others = zip(groups, made_of([group.clients for group in groups]), strict=True)
         seen, certification, novel, validation, *shifted = (
-            replace(group, clients=clients) for group, clients in told
+            replace(group, clients=clients) for group, clients in others
         )
         return replace(
             self,

@@ -84,7 +84,7 @@ def _task(federation: Federation, model: ModelSettings, source: str, encoder_sou
 
 @lru_cache(maxsize=2)
 def _through(stem: Stem, federation: Federation) -> Federation:
-    return federation.told_by(stem.through)
+    return federation.with_clients(stem.through)
 
 
 @lru_cache(maxsize=2)

@@ -136,13 +136,19 @@ def parted(
     x = random_inputs(_SAMPLES, input_shape, vocabulary, dtype=dtype, draw=draw)
     x = x.long() if vocabulary else x
     given = _given(module, name, x)
-    with torch.no_grad():
-        whole = net(x)
-        net.set_submodule(name, nn.Identity())
-        try:
+    try:
+        with torch.no_grad():
+            whole = net(x)
+    except Exception as error:
+        raise UnfitError(
+            f"target fails on inputs of shape {tuple(x.shape)}: {own_nets.said(error)}"
+        ) from error
+    net.set_submodule(name, nn.Identity())
+    try:
+        with torch.no_grad():
             alike = torch.equal(net(given), whole)
-        except Exception:  # whatever the net does without its stem
-            alike = False
+    except Exception:  # whatever the net does without its stem
+        alike = False
     if not alike:
         raise UnfitError(
             "stem must be all that the net does to its inputs first: given what "

@@ -143,6 +143,20 @@ def test_what_is_no_stem(stem: str, settings: dict[str, bool], message: str) -> 
     assert "\n" not in str(caught.value)
 
 
+def test_a_net_that_fails_is_refused_in_one_line() -> None:
+    def broken(input_shape: tuple[int, ...], n_out: int) -> Net:
+        net = Net(input_shape, n_out)
+        net.head = nn.Linear(7, n_out)
+        return net
+
+    weights = broken((6,), 4).state_dict()
+    with pytest.raises(ValueError, match=r"target fails on .* \(3, 6\): RuntimeE") as caught:
+        make_task(
+            input_shape=(6,), n_classes=4, target=Frozen(broken, ("stem",), weights), stem="stem"
+        )
+    assert "\n" not in str(caught.value)
+
+
 def test_a_net_that_is_given_has_no_stem() -> None:
     with pytest.raises(ValueError, match="stem needs a class or function that makes the net"):
         make_task(input_shape=(6,), n_classes=4, target="auto", stem="stem")
