@@ -103,6 +103,13 @@ def said(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:160]
 
 
+def trial_inputs(input_shape: tuple[int, ...], vocabulary: int, dtype: torch.dtype) -> Tensor:
+    """Return the samples that a net is tried on, as it is given them."""
+    draw = torch.Generator().manual_seed(0)
+    x = random_inputs(_SAMPLES, input_shape, vocabulary, dtype=dtype, draw=draw)
+    return x.long() if vocabulary else x
+
+
 def skeleton(
     make: Make, input_shape: tuple[int, ...], n_out: int, dtype: torch.dtype, vocabulary: int = 0
 ) -> tuple[nn.Module, str]:
@@ -124,9 +131,7 @@ def skeleton(
         trained, draws numbers, changes what it is given, keeps state, mixes the samples of a
         batch, or its output is no finite ``[B, n_out]``.
     """
-    draw = torch.Generator().manual_seed(0)
-    x = random_inputs(_SAMPLES, input_shape, vocabulary, dtype=dtype, draw=draw)
-    x = x.long() if vocabulary else x
+    x = trial_inputs(input_shape, vocabulary, dtype)
     net, params = tried(make, input_shape, n_out, inputs=(x,), dtype=dtype, returns="logits")
     fits = _takes_any_layout(net, params, x, functional_call)
     setattr(net, ANY_LAYOUT, fits)
