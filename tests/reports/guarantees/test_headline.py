@@ -213,10 +213,11 @@ def test_certificates_that_share_delta_hold_together(systems: int, alone: float)
 def rows_of(losses: np.ndarray, delta: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Lay out scores [system, client] as certificates and errors."""
     about = {"predictor": "", "seed": 0, "group": "certification", "shift": "none"}
+    values = [float(bounds.product(losses=own, delta=delta)) for own in losses]
     issued = [
         {**about, "label": str(one), "bound": "r0:product", "sampling": "iid", "delta": delta}
-        | {"value": float(bounds.product(losses=own, delta=delta)), "mostly": False}
-        for one, own in enumerate(losses)
+        | {"value": value, "shown": value, "mostly": False}
+        for one, value in enumerate(values)
     ]
     errors = [
         {**about, "label": str(one), "client": str(client), "error": loss}
