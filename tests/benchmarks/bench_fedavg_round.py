@@ -16,7 +16,7 @@ import pytest
 from contest import Turns, compare, fastest
 from contestants import bare_fedavg, engine, every_variant
 from populations import N_CLASSES, SHAPE, cifar_shaped
-from torch import nn
+from users_net import lenet
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.methods.fedavg import FedAvg
@@ -27,24 +27,6 @@ CONFIG = TrainConfig(rounds=10_000, cohort=50, local_steps=5, batch_size=10)
 LR = 0.1
 REPEATS = 9
 FLOWER_ROUNDS = 6
-
-
-def lenet() -> nn.Module:
-    """Return the net as users of other packages write it."""
-    return nn.Sequential(
-        nn.Conv2d(3, 16, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(800, 120),
-        nn.ReLU(),
-        nn.Linear(120, 84),
-        nn.ReLU(),
-        nn.Linear(84, N_CLASSES),
-    )
 
 
 @pytest.fixture(scope="module")

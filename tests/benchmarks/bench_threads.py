@@ -1,11 +1,16 @@
-"""A round in two threads against one, in turns: the ratio of times, and the same bits.
+"""A round in two threads against one, and against BlazeFL's: ratios of times, and the same bits.
 
 Two cores must be free; rounds in two threads that have to share one are no quicker. Each turn is a
 short training, of which the quickest round counts, since others on the machine only lengthen it.
+
+BlazeFL needs Python 3.12, so that it works in a process of its own: ``BLAZEFL_PYTHON`` names a
+Python that has it (``pip install "torch==2.13.0" "blazefl[contrib,reproducibility]==2.0.3"``).
 """
 
 import os
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
@@ -25,10 +30,12 @@ from latecomer.models.task.task import make_task
 
 TURNS, ROUNDS = (1, 2) if SMALL else (5, 3)
 STEPS = 4 if SMALL else 50
+TEN, BATCH = 10, 50
+BLAZEFL = os.environ.get("BLAZEFL_PYTHON")
 CASES: dict[str, tuple[Method, TrainConfig]] = {
     # The paper's setting: five clients are not shared evenly by two threads.
     "PeFLL": (make_method("pefll"), TrainConfig(ROUNDS, 5, STEPS, 32)),
-    "FedAvg": (FedAvg(), TrainConfig(ROUNDS, 10, STEPS, 50)),
+    "FedAvg": (FedAvg(), TrainConfig(ROUNDS, TEN, STEPS, BATCH)),
 }
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
@@ -73,3 +80,54 @@ def test_two_threads_and_one(name: str, benchmark: Any, judge: Callable[..., Non
     absolute = {"one_s": one, "two_s": two, "one_cpu_s": min(cpu[1]), "two_cpu_s": min(cpu[2])}
     note = f"wall clock, quickest of {TURNS * ROUNDS} rounds"
     judge(Finding(f"{name} round in two threads / one", two / one, absolute=absolute, note=note))
+
+
+@pytest.mark.skipif(BLAZEFL is None, reason="no BLAZEFL_PYTHON has BlazeFL")
+def test_two_threads_and_blazefl(benchmark: Any, judge: Callable[..., None]) -> None:
+    """No slower than the quickest of its trainers: in turn, two threads, two processes."""
+    samples = STEPS * BATCH
+    clients = cifar_shaped(TEN, samples, 1)
+    task = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+    method = FedAvg(local_momentum=0.0, local_weight_decay=0.0)
+    config = TrainConfig(2, TEN, STEPS, BATCH)
+    program = Path(__file__).parent / "rounds" / "blazefl_rounds.py"
+    ours: list[float] = []
+    theirs: dict[str, list[float]] = {"serial": [], "threads": [], "processes": []}
+
+    def our_turn() -> None:
+        ends: list[float] = []
+        with client_threads(2):
+            train(
+                method,
+                task,
+                clients,
+                config,
+                seed=0,
+                on_round=lambda _: ends.append(perf_counter()),
+            )
+        ours.append(ends[-1] - ends[-2])
+
+    def turns() -> None:
+        command = [str(BLAZEFL), str(program), *map(str, (TEN, samples, BATCH, 2))]
+        alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        alone |= {"TQDM_DISABLE": "1"}
+        with subprocess.Popen(
+            command, env=alone, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as blazefl:
+            assert blazefl.stdin is not None
+            assert blazefl.stdout is not None
+            for _ in range(TURNS):
+                our_turn()
+                for name, seconds in theirs.items():
+                    print(name, file=blazefl.stdin, flush=True)
+                    seconds.append(float(blazefl.stdout.readline()))
+            blazefl.stdin.close()
+        assert blazefl.returncode == 0
+
+    benchmark.pedantic(turns, rounds=1)
+    best = {name: min(seconds) for name, seconds in theirs.items()}
+    quickest = min(best, key=best.__getitem__)
+    note = f"wall clock, quickest of {TURNS} rounds; BlazeFL's quickest trainer: {quickest}"
+    absolute = {"two_threads_s": min(ours)} | {f"blazefl_{name}_s": s for name, s in best.items()}
+    ratio = min(ours) / best[quickest]
+    judge(Finding("FedAvg round in two threads / BlazeFL", ratio, absolute=absolute, note=note))

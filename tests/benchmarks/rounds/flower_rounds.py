@@ -14,7 +14,7 @@ os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 import torch
-from bench_fedavg_round import CONFIG, LR, lenet
+from bench_fedavg_round import CONFIG, LR
 from contestants import engine
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -23,6 +23,7 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 from populations import N_CLASSES, SHAPE, cifar_shaped, kept_samples
 from torch.nn import functional as F
+from users_net import lenet
 
 from latecomer.models.methods import make_method
 from latecomer.models.task.task import make_task
