@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from latecomer.models.task.clients import Clients
 
 Floats = NDArray[np.float64]
 
-COMPONENTS = 8
-"""Principal components of the seen clients' inputs that a client is described on."""
+BANDS = (8, 32, 128)
+"""A client is described on each of the first principal components of the seen clients' inputs, and
+on further ones together up to each of these numbers: of pictures they hold ever finer detail, which
+blur takes away long before it moves the first."""
 _MOST_INPUTS = 4000
 _TINY = 1e-6
 
@@ -66,11 +69,11 @@ class SeenClients:
     ----------
     centre : ndarray of shape [D]
         Mean of their inputs.
-    onto : ndarray of shape [D, r]
-        Principal directions of their inputs.
-    mean : ndarray of shape [2 r + 1]
+    onto : ndarray of shape [D, m]
+        Principal directions of their inputs, at most `BANDS`' last many.
+    mean : ndarray of shape [d]
         Mean of their descriptors.
-    precision : ndarray of shape [2 r + 1, 2 r + 1]
+    precision : ndarray of shape [d, d]
         Inverse of the descriptors' covariance, shrunk (Ledoit, Wolf, 2004).
     """
 
@@ -80,17 +83,19 @@ class SeenClients:
     precision: Floats
 
     def described(self, x: Floats) -> Floats:
-        """Return the descriptor ``[2 r + 1]`` of a client's inputs ``[b, D]``.
+        """Return the descriptor ``[d]`` of a client's inputs ``[b, D]``.
 
-        It holds the inputs' means along the principal directions, the logarithms of their mean
-        squares there, and that of the mean square that the directions leave over.
+        It holds the inputs' means along the first principal directions, the logarithms of their
+        mean squares there, and of those of every band of further directions and of what all
+        directions leave over, per dimension.
         """
         away = x - self.centre
         along = away @ self.onto
-        squares = np.square(along).mean(axis=0)
+        squares, first = np.square(along).mean(axis=0), BANDS[0]
+        bands = [squares[low:high].mean() for low, high in pairwise(BANDS) if low < len(squares)]
         rest = max(float(np.square(away).sum(axis=1).mean()) - float(squares.sum()), 0.0)
-        spread = np.append(squares, rest / max(x.shape[1] - len(squares), 1))
-        return np.concatenate([along.mean(axis=0), np.log(spread + _TINY)])
+        spread = [*squares[:first], *bands, rest / max(x.shape[1] - len(squares), 1)]
+        return np.concatenate([along[:, :first].mean(axis=0), np.log(np.array(spread) + _TINY)])
 
     def distances(self, clients: Clients) -> Floats:
         """Return every client's Mahalanobis distance ``[n]`` from the seen clients' mean."""
@@ -121,7 +126,7 @@ def seen_clients(clients: Clients) -> SeenClients:
     inputs = [inputs_of(clients, index) for index in range(len(clients))]
     each = max(_MOST_INPUTS // len(inputs), 1)
     pooled = np.concatenate([x[np.linspace(0, len(x) - 1, each).astype(int)] for x in inputs])
-    components = min(COMPONENTS, *pooled.shape)
+    components = min(BANDS[-1], *pooled.shape)
     # One thread: the same numbers on any number of cores.
     with threadpool_limits(1):
         axes = PCA(components, svd_solver="randomized", random_state=0).fit(pooled)

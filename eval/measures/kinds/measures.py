@@ -35,6 +35,7 @@ MEASURES = (
         description="how like the held-out clients each new client is, by inputs alone: the "
         "rank of its distance from the seen clients (a conformal p-value)",
         work="latecomer.eval.measures.likeness:likeness",
+        numbers_version=2,
     ),
     Measure(
         name="convergence",
