@@ -26,8 +26,14 @@ SPLIT = {
     "classes_per_client": 2,
 }
 BUDGET = TrainConfig(rounds=150, cohort=5, local_steps=20, batch_size=32)
-# The costliest rounds; a third of them is enough.
-FEWER = {"fedem": replace(BUDGET, rounds=50)}
+# Half of the rounds is enough, and of the costliest a third.
+FEWER = {"fedem": replace(BUDGET, rounds=50)} | dict.fromkeys(
+    (
+        *("local", "fedavg", "fedavg_ft", "fedprox", "scaffold", "fedma"),
+        *("fedper", "fedrep", "fedbabu", "lg_fedavg", "per_fedavg"),
+    ),
+    replace(BUDGET, rounds=75),
+)
 LEAST = {"pefll": 0.93, "odpfl_hn": 0.90, "fedma": 0.60, "pfl_ensemble": 0.60} | dict.fromkeys(
     ("pfl_sampled", "pfl_nearest"), 0.35
 )
