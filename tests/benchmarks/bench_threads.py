@@ -30,12 +30,12 @@ from latecomer.models.task.task import make_task
 
 TURNS, ROUNDS = (1, 2) if SMALL else (5, 3)
 STEPS = 4 if SMALL else 50
-TEN, BATCH = 10, 50
+COHORT, BATCH = 10, 50
 BLAZEFL = os.environ.get("BLAZEFL_PYTHON")
 CASES: dict[str, tuple[Method, TrainConfig]] = {
     # The paper's setting: five clients are not shared evenly by two threads.
     "PeFLL": (make_method("pefll"), TrainConfig(ROUNDS, 5, STEPS, 32)),
-    "FedAvg": (FedAvg(), TrainConfig(ROUNDS, TEN, STEPS, BATCH)),
+    "FedAvg": (FedAvg(), TrainConfig(ROUNDS, COHORT, STEPS, BATCH)),
 }
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
@@ -86,10 +86,10 @@ def test_two_threads_and_one(name: str, benchmark: Any, judge: Callable[..., Non
 def test_two_threads_and_blazefl(benchmark: Any, judge: Callable[..., None]) -> None:
     """No slower than the quickest of its trainers: in turn, two threads, two processes."""
     samples = STEPS * BATCH
-    clients = cifar_shaped(TEN, samples, 1)
+    clients = cifar_shaped(COHORT, samples, 1)
     task = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
     method = FedAvg(local_momentum=0.0, local_weight_decay=0.0)
-    config = TrainConfig(2, TEN, STEPS, BATCH)
+    config = TrainConfig(2, COHORT, STEPS, BATCH)
     program = Path(__file__).parent / "rounds" / "blazefl_rounds.py"
     ours: list[float] = []
     theirs: dict[str, list[float]] = {"serial": [], "threads": [], "processes": []}
@@ -108,7 +108,7 @@ def test_two_threads_and_blazefl(benchmark: Any, judge: Callable[..., None]) -> 
         ours.append(ends[-1] - ends[-2])
 
     def turns() -> None:
-        command = [str(BLAZEFL), str(program), *map(str, (TEN, samples, BATCH, 2))]
+        command = [str(BLAZEFL), str(program), *map(str, (COHORT, samples, BATCH, 2))]
         alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         alone |= {"TQDM_DISABLE": "1"}
         with subprocess.Popen(
