@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: install quickstart test test-slow test-all lint types docs dist bench clean
+.PHONY: install quickstart test test-slow test-landing test-nightly test-all lint types docs dist bench clean
 
 install: $(VENV)/run.stamp
 
@@ -13,14 +13,22 @@ quickstart: $(VENV)/run.stamp
 	$(BIN)/latecomer run quickstart
 
 # A file's tests stay in one process: many of them share a run that takes seconds. tests/conftest.py orders the files.
-test test-slow test-all: SPREAD := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+test test-slow test-landing test-nightly test-all: SPREAD := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/test.stamp
-	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not theory and not browser and not cluster and not gpu"
+	$(BIN)/python -m pytest $(SPREAD) -m "not (slow or nightly or theory or browser or cluster or gpu)"
 
-# The rest of test-all.
+# What takes seconds: whole runs and pages, simulations, the browser.
 test-slow: $(VENV)/test.stamp
-	$(BIN)/python -m pytest $(SPREAD) -m "(slow or theory or browser or cluster) and not gpu"
+	$(BIN)/python -m pytest $(SPREAD) -m "(slow or theory or browser or cluster) and not (nightly or gpu)"
+
+# Both.
+test-landing: $(VENV)/test.stamp
+	$(BIN)/python -m pytest $(SPREAD) -m "not (nightly or gpu)"
+
+# The rest of test-all: what takes a minute each.
+test-nightly: $(VENV)/test.stamp
+	$(BIN)/python -m pytest $(SPREAD) -m "nightly and not gpu"
 
 test-all: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(SPREAD) -m "not gpu"

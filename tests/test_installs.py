@@ -100,6 +100,7 @@ print(json.dumps([[one.exit_code, one.stdout, one.stderr] for one in done]))
 """
 
 
+@pytest.mark.slow
 def test_without_the_extra_losses_are_certified_and_the_rest_says_what_to_type(tmp_path):
     files_in(tmp_path)
     code = COMMANDS.format(commands=[*CERTIFYING, *TRAINING])
@@ -133,6 +134,7 @@ print([name for name in {absent!r} if name in sys.modules])
 """
 
 
+@pytest.mark.slow
 def test_a_sentence_of_a_certificate_needs_no_pydantic_pandas_or_torch(tmp_path):
     done = without(ABSENT, CERTIFY_ALL.replace("{absent!r}", repr(ABSENT)), tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -144,6 +146,7 @@ def test_a_sentence_of_a_certificate_needs_no_pydantic_pandas_or_torch(tmp_path)
     assert without((), code, tmp_path).stdout == done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["torch", "matplotlib"])
 def test_a_run_without_one_module_does_not_begin(module, tmp_path):
     done = without([module], COMMANDS.format(commands=["run quickstart"]), tmp_path)

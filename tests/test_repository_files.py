@@ -33,19 +33,31 @@ def test_the_checks_are_the_parts_of_ci_side_by_side_with_a_cache():
         assert settings.startswith("git config ")
         assert check == "bash .ci/run $PARTS"
         assert "actions/cache@v4" in [step.get("uses") for step in job["steps"]]
-    assert "\nmake install lint types docs test-all\n" in (ROOT / ".ci" / "run").read_text("utf-8")
-
-
-def test_fast_and_slow_tests_are_all_tests():
-    makefile = (ROOT / "Makefile").read_text("utf-8")
-    fast, slow, every = (
-        re.search(rf'^{name}: .*\n.* -m "(.*)"$', makefile, re.MULTILINE).group(1)
-        for name in ("test", "test-slow", "test-all")
+    assert "\nmake install lint types docs test-landing\n" in (ROOT / ".ci" / "run").read_text(
+        "utf-8"
     )
-    for marked in product((False, True), repeat=5):
-        marks = dict(zip(("slow", "theory", "browser", "cluster", "gpu"), marked, strict=True))
-        ran = [eval(one, {}, dict(marks)) for one in (fast, slow, every)]
+
+
+def test_what_no_landing_runs_runs_every_night_and_before_a_release():
+    workflow = read(GITHUB / "workflows" / "nightly.yml")
+    assert {"schedule", "push"} < workflow[True].keys()  # YAML 1.1 reads "on" as true
+    assert workflow[True]["push"] == read(GITHUB / "workflows" / "release.yml")[True]["push"]
+    (job,) = workflow["jobs"].values()
+    assert job["steps"][-1]["run"] == "bash .ci/run test-nightly"
+
+
+def test_fast_slow_and_nightly_tests_are_all_tests():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    fast, slow, landing, nightly, every = (
+        re.search(rf'^{name}: .*\n.* -m "(.*)"$', makefile, re.MULTILINE).group(1)
+        for name in ("test", "test-slow", "test-landing", "test-nightly", "test-all")
+    )
+    names = ("slow", "nightly", "theory", "browser", "cluster", "gpu")
+    for marked in product((False, True), repeat=len(names)):
+        marks = dict(zip(names, marked, strict=True))
+        ran = [eval(one, {}, dict(marks)) for one in (fast, slow, landing, nightly, every)]
         assert ran[0] + ran[1] == ran[2], marks
+        assert ran[2] + ran[3] == ran[4], marks
 
 
 def test_a_tag_builds_targets_that_exist_and_publishes_the_site():

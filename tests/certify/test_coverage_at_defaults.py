@@ -41,7 +41,7 @@ DELTA = 0.05
 MEANS = sorted(name for name, rule in rules_for("table").items() if rule.states == "mean")
 PAIRS = ("product,product_wor", "product,wsr_averaged", "chernoff_kl,betting_wor")
 DOORS = [*MEANS, *PAIRS]
-FEW = (5, 10, 20, pytest.param(60, marks=pytest.mark.theory))
+FEW = (5, 10, pytest.param(20, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.nightly))
 DRAWS = 2
 
 
@@ -181,13 +181,14 @@ def test_no_rule_of_the_door_fails_more_often_than_delta(door: str, k: int) -> N
             assert worst_failure(found, k, pool) <= DELTA, (door, k, pool)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("door", DOORS)
 def test_nor_does_any_with_fifty_clients_of_sixty(door: str) -> None:
     if offered(door, 60) and (found := bounds(door, 50, 60)) is not None:
         assert worst_failure(found, 50, 60) <= DELTA
 
 
-@pytest.mark.theory
+@pytest.mark.nightly
 @pytest.mark.parametrize("door", DOORS)
 def test_nor_with_any_number_of_clients(door: str) -> None:
     """Every number from 5 to 60, independent clients and pools; orders are drawn once a table."""
@@ -197,6 +198,7 @@ def test_nor_with_any_number_of_clients(door: str) -> None:
                 assert worst_failure(found, k, pool) <= DELTA, (door, k, pool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", [d for d in DOORS if drawn(d)])
 def test_searches_that_end_early_find_at_most_the_bound_and_what_fails(door: str) -> None:
     k = 10

@@ -71,6 +71,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_default_rule_keeps_its_probabilities_in_five_worlds(name):
     """Fresh draws of the law that was planned with, along other and more orders."""
@@ -106,6 +107,7 @@ def test_what_the_plan_asks_of_a_sample_is_whether_its_blend_is_at_most_the_targ
             assert (asked == (bounds <= target + 1e-12)).all()
 
 
+@pytest.mark.slow
 def test_hopeless_clients_take_more_clients_and_end_the_product():
     few = clients_to_hold_out(**ASKED, hopeless=0.02)
     assert few.likely > 2 * clients_to_hold_out(**PRODUCT).likely

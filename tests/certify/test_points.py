@@ -216,6 +216,7 @@ def test_adaptive_sets_hold_what_is_as_likely_as_the_last_label_kept():
         label_sets(frame, alpha=0.1, score="aps")
 
 
+@pytest.mark.slow
 def test_new_clients_points_are_in_their_sets():
     """Clients differ; the mean miss rate of new ones is at most alpha and far from 0."""
     rng = np.random.default_rng(0)

@@ -328,6 +328,7 @@ def test_mistakes_are_one_line(losses: str) -> None:
         assert invoke(*arguments) == (2, "", f"latecomer: {line}\n")
 
 
+@pytest.mark.slow
 def test_plan_says_how_many_and_what_is_out_of_reach(losses: str) -> None:
     asked = ("plan", "--target", ".25", "--expect", ".17", "--sd", ".09")
     shown = text(*asked).splitlines()
@@ -360,6 +361,7 @@ def test_plan_says_how_many_and_what_is_out_of_reach(losses: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_plan_counts_on_hopeless_clients(losses: str) -> None:
     asked = ("plan", "--target", ".25", "--expect", ".17", "--sd", ".09", "--hopeless", ".02")
     head, *shown = text(*asked, "--long").splitlines()

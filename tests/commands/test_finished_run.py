@@ -176,6 +176,7 @@ def linked(name: str) -> None:
     Path(name).symlink_to(Path("elsewhere").resolve())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", CHANGES_OF_PAGE)
 def test_a_page_is_made_again_when_anything_changed(finished, monkeypatch, tmp_path, what):
     monkeypatch.chdir(shutil.copytree(finished[0], tmp_path / "copy"))
@@ -185,6 +186,7 @@ def test_a_page_is_made_again_when_anything_changed(finished, monkeypatch, tmp_p
     assert made == [Path("runs/again")]
 
 
+@pytest.mark.slow
 def test_a_page_is_made_again_by_other_code_and_for_other_questions(
     finished, monkeypatch, tmp_path
 ):

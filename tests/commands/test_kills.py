@@ -118,7 +118,7 @@ def cells(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_twenty_kills_change_no_byte(tmp_path: Path, uninterrupted: bytes) -> None:
     (tmp_path / "kills.yaml").write_text(STUDY)
     out, draw = tmp_path / OUT, random.Random(0)
@@ -158,7 +158,7 @@ def test_twenty_kills_change_no_byte(tmp_path: Path, uninterrupted: bytes) -> No
     check_cells(out)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_runs_at_once_do_every_cell_once(tmp_path: Path, uninterrupted: bytes) -> None:
     (tmp_path / "kills.yaml").write_text(STUDY)
     out = tmp_path / OUT
@@ -172,7 +172,7 @@ def test_two_runs_at_once_do_every_cell_once(tmp_path: Path, uninterrupted: byte
     assert [json.loads(line)["times"] for line in scored] == list(range(1, 8))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_asked_to_stop_says_how_to_continue(
     tmp_path: Path, uninterrupted: bytes, number: int

@@ -132,7 +132,7 @@ def test_the_certificate_is_what_terminal_and_python_print(shell, monkeypatch):
     assert "Made by latecomer from" in (shell.place / "page.html").read_text("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_study_of_ones_own_and_its_network_run_as_they_stand(shell):
     for kind, text in BLOCKS:
         if kind == "console":

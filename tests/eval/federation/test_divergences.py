@@ -149,6 +149,7 @@ def test_label_distances_of_every_pair_by_hand():
     assert found["tv"][1].argmin() == one.tv_nearest[0]
 
 
+@pytest.mark.slow
 def test_a_net_tells_apart_what_a_line_cannot():
     # Two rings about one centre: no line does better than chance, a net separates them.
     rng = np.random.default_rng(0)

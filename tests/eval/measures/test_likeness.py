@@ -65,10 +65,12 @@ def ranks_of_like_newcomers(learnt_from: slice, times: int = 200) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 def test_p_values_of_like_newcomers_are_uniform() -> None:
     assert chisquare(ranks_of_like_newcomers(slice(0, 20))).pvalue > 0.01
 
 
+@pytest.mark.slow
 def test_they_are_not_if_the_distance_is_learnt_from_those_held_out() -> None:
     """The broken twin: clients that it was learnt from lie nearer than any newcomer."""
     assert chisquare(ranks_of_like_newcomers(slice(20, 39))).pvalue < 1e-6

@@ -146,6 +146,7 @@ def test_trust_leaves_the_simulation_out_and_a_file_is_part_of_the_cells_name(st
     assert parse_study(other.resolved()).methods[0].bounds == (f"{place}:b",)
 
 
+@pytest.mark.slow
 def test_the_example_runs_as_it_lies_and_its_page_names_the_bound(tmp_path, here):
     study = load_study(EXAMPLE / "beside.yaml")
     assert run(study, out=tmp_path / "run", executor=here).n_failed == 0

@@ -26,7 +26,7 @@ from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training import setup
 from latecomer.eval.training.setup import federation_of
 
-pytestmark = pytest.mark.theory
+pytestmark = [pytest.mark.theory, pytest.mark.nightly]
 
 RUNS = 1000
 DELTA = 0.2  # large, so that a rule that spends too much of it is seen

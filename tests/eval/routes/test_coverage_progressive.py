@@ -181,7 +181,7 @@ def federation(rng: np.random.Generator) -> Clients:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_whole_pipeline_covers_the_successive_pools() -> None:
     rng = np.random.default_rng(15)
     task = make_task(

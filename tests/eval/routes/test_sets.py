@@ -80,6 +80,7 @@ def test_thresholds_are_those_of_the_calculators():
     assert float(few["@confident"]) == 1.0, "nothing is proved: all labels"
 
 
+@pytest.mark.slow
 def test_a_threshold_is_a_row_by_score_form_and_certified_condition(rows):
     told = rows[rows["metric"] == "set_threshold"]
     names = [f"sets:{score}{form}" for score in ("probability", "adaptive")
@@ -189,6 +190,7 @@ def page(tmp_path_factory, here):
     return folder
 
 
+@pytest.mark.slow
 def test_the_first_screen_has_one_sentence_and_the_chapter_a_dot_a_client(page):
     text = html.unescape(report(page).read_text("utf-8"))
     material = Material.of(load_run(page))

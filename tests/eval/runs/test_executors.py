@@ -92,6 +92,7 @@ def test_a_worker_starts_without_what_only_a_cell_needs():
     assert done.stdout == "\n"
 
 
+@pytest.mark.slow
 def test_one_killed_process_costs_its_cell_one_retry(make_jobs, tmp_path):
     reports = carry_out(make_jobs("dies_once"), workers=1)
     assert [(r.kind, r.job) for r in reports if r.kind != "round"] == [
@@ -105,6 +106,7 @@ def test_one_killed_process_costs_its_cell_one_retry(make_jobs, tmp_path):
     assert "killed by SIGKILL" in next(r.message for r in reports if r.kind == "retry")
 
 
+@pytest.mark.slow
 def test_a_killed_cell_is_tried_again_when_no_other_needs_memory(make_jobs):
     names = ("local", "fedavg", "pefll", "pfedhn")
     reports = carry_out(make_jobs("dies_once", names), workers=2)
@@ -124,6 +126,7 @@ def test_memory_of_a_cell_limits_the_processes(monkeypatch):
         LocalExecutor(8, memory_per_cell=1e6).processes()
 
 
+@pytest.mark.slow
 def test_a_cell_that_kills_twice_fails_and_the_others_go_on(make_jobs, tmp_path):
     reports = carry_out(make_jobs("local_always_dies"), workers=2)
     ends = {r.job: r for r in reports if r.kind in ("done", "failed")}
@@ -135,6 +138,7 @@ def test_a_cell_that_kills_twice_fails_and_the_others_go_on(make_jobs, tmp_path)
     assert attempts(tmp_path) == ["fedavg 0", "local 0", "local 0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("double", "ended"),
     [
@@ -167,6 +171,7 @@ def test_workers_have_one_thread_and_this_process_keeps_its_own(make_jobs, monke
     assert "MKL_NUM_THREADS" not in os.environ
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "free", "asked", "most", "seen"),
     [
@@ -196,6 +201,7 @@ def test_a_job_of_slurm_has_the_cores_that_it_asked_for(monkeypatch):
         assert cores_here() == cores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gpus", "seen"), [(("3", "5"), [3.0, 3.0, 5.0]), ((), [-1.0, -1.0, -1.0])]
 )

@@ -47,7 +47,7 @@ STUDY = {
     "certificates": [{"rule": "product"}],
 }
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")

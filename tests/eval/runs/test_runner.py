@@ -264,6 +264,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_to_the_same_bytes(double, study, tmp_path):
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
     script = tmp_path / "script.py"

@@ -35,7 +35,7 @@ STUDY = {
 KIB_PER_CELL = 5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_hundred_cells_leave_nothing_behind(tmp_path):
     study = tmp_path / "soak.yaml"
     study.write_text(yaml.safe_dump(STUDY))

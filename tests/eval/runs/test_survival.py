@@ -468,8 +468,11 @@ def wait_for_a_round_that_is_noted(lines):
 @pytest.mark.parametrize(
     "number",
     [
-        *(signal.SIGINT, signal.SIGHUP, signal.SIGUSR1),
         pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        *(
+            pytest.param(number, marks=pytest.mark.nightly)
+            for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+        ),
     ],
 )
 def test_a_run_asked_to_stop_leaves_checkpoints(double, study, tmp_path, monkeypatch, number):
@@ -535,6 +538,7 @@ def unguarded(tmp_path, monkeypatch):
     return started
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("how", "before", "says"),
     [

@@ -121,6 +121,7 @@ def of(rows, label, metric, **where):
     return found
 
 
+@pytest.mark.slow
 def test_fedavg_given_by_its_checkpoint_is_fedavg(write, tmp_path, here):
     alone = load_study(write(methods=STUDY["methods"][:1]))
     setup = setup_of(alone.cells()[1].settings)

@@ -59,6 +59,7 @@ def _forget_entry_points():
     outside.offered.cache_clear()
 
 
+@pytest.mark.slow
 def test_the_example_runs_in_worker_processes(write, tmp_path):
     study = load_study(write())
     assert [method.label for method in study.methods] == ["fedavg", "server_step", "short"]

@@ -119,6 +119,7 @@ def with_stem(folder):
     return {**made, "model": {**made["model"], "stem": "body"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["images", "vectors", "tokens", "frozen body"])
 def test_the_examples_run_under_ten_methods(kind, write, tmp_path, here):
     made = {"images": lambda _: {}, "vectors": vectors, "tokens": texts, "frozen body": with_stem}

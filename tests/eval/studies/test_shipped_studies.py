@@ -22,6 +22,8 @@ STUDIES = [study.name for study in shipped_studies() if study.paper]
 JOBS = ["bound-vs-accuracy", "generalization-gap", "shift-robustness"]
 # Says which classes its data have.
 ONE = ["population-shift", "newcomers-without-labels"]
+# One of a paper and one for any data; each takes half a minute, and the others run every night.
+LANDING = ("pfedhn-table1", "shift-robustness")
 ARTIFACTS = {
     "pefll-descriptors": {"descriptors", "training_curve"},
     "pefll-theorem31": {"training_curve"},
@@ -50,8 +52,13 @@ def data(small_files, tmp_path_factory):
     return overrides
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*STUDIES, *JOBS, *ONE])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in LANDING else pytest.mark.nightly)
+        for name in (*STUDIES, *JOBS, *ONE)
+    ],
+)
 def test_study_at_scale_smoke(name, data, tmp_path, here):
     plain = load_study(name, scale="smoke")
     study = load_study(name, data(plain), scale="smoke")
@@ -74,7 +81,7 @@ def test_study_at_scale_smoke(name, data, tmp_path, here):
     shutil.rmtree(out)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", JOBS)
 def test_jobs_are_for_any_data_and_methods(name, tmp_path, here):
     rng = np.random.default_rng(0)

@@ -141,6 +141,7 @@ def test_first_change_of_the_weights_in_single_precision(
     assert float(((vectorised - serial).norm(dim=1) / serial.norm(dim=1)).max()) <= 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings"),
     [("fedavg", {"local_lr": 0.02}), ("pefll", {"local_lr": 0.02, "server_lr": 2e-3})],

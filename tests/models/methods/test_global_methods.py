@@ -148,6 +148,7 @@ def test_a_round_of_pfedme_by_hand(
         torch.testing.assert_close(value, mean, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_pfedme_serves_seen_clients_what_they_kept_and_others_like_newcomers(
     task: Task, make_population: Callable[..., Clients]
 ) -> None:

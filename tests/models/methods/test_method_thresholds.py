@@ -76,7 +76,7 @@ def federation() -> Federation:
     return build_federation(FederationSettings(data={"name": "digits"}, split=SPLIT))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", list(METHODS))
 def test_newcomers_are_served_well(federation: Federation, name: str) -> None:
     task = make_task(input_shape=(1, 8, 8), n_classes=10)

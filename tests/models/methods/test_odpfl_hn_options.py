@@ -46,6 +46,7 @@ def accuracy(method: ODPFLHN, task: Task, state: State, clients: Clients) -> flo
     return right / total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*SET_ENCODERS, "unit-deepsets"])
 def test_every_encoder_learns(
     task: Task, make_population: Callable[..., Clients], name: str
@@ -119,6 +120,7 @@ def test_descriptors_of_batches_are_averaged_in_training_and_in_serving(
     torch.testing.assert_close(one, whole.describe(task, state, Samples(x, None)))
 
 
+@pytest.mark.slow
 def test_training_in_turns_serves_newcomers(
     task: Task, make_population: Callable[..., Clients]
 ) -> None:

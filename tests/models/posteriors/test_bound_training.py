@@ -73,6 +73,7 @@ def test_a_saturated_bound_gives_finite_strengths() -> None:
     assert all(0 <= one <= STRONGEST for one in (found.hyper, found.encoder, found.theta))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["serial", "vectorised"])
 @pytest.mark.parametrize("objective", ["bound", "bound_kl"])
 def test_training_on_a_bound_learns_and_holds_weights_down(

@@ -303,6 +303,7 @@ def test_models_of_routes_are_made_again_with_their_method():
     assert _exceptions({"certificates": study["certificates"]}) == []
 
 
+@pytest.mark.slow
 def test_models_trained_on_everybody_stand_in_the_slack_alone(tmp_path, run_writer):
     def add(rows):
         more = [

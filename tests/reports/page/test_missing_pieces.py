@@ -21,6 +21,7 @@ def drop(test):
     return lambda rows: [row for row in rows if not test(row)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -49,6 +50,7 @@ PAPER = {"study": "made-up", "scale": "reduced", "train": {"rounds": 150},
 ONE_SIZE = "pfedhn:Appendix C.5:trainable"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -82,6 +84,7 @@ def test_failed_cells_only(tmp_path, run_writer):
     assert text.count("DivergedError: round 3") == 2
 
 
+@pytest.mark.slow
 def test_one_failed_seed_is_said_and_the_counts_follow(tmp_path, run_writer):
     def fail(rows):
         kept = [r for r in rows if (r["label"], r["seed"]) != ("fedavg", 2)]
@@ -99,6 +102,7 @@ def test_one_failed_seed_is_said_and_the_counts_follow(tmp_path, run_writer):
     assert frame.loc[("pefll", "novel"), "n_seeds"] == 3
 
 
+@pytest.mark.slow
 def test_run_without_artifacts_or_settings(tmp_path, run_writer):
     folder = run_writer(tmp_path, study={"study": "bare"}, artifacts=False, **SMALL)
     (folder / "env.json").unlink()
@@ -121,6 +125,7 @@ def test_less_precision_in_training_is_said(made_up_rows):
         assert ("precision" in card["Training"]) == bool(precision)
 
 
+@pytest.mark.slow
 def test_useful_but_unproven_value_is_called_so(tmp_path, run_writer):
     def shrink(rows):
         return [{**r, "value": r["value"] / 400} if r["bound"] == "ben_david" else r for r in rows]
@@ -135,6 +140,7 @@ def test_no_run_is_one_line(tmp_path):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_importing_and_reporting_loads_no_torch(run_writer, tmp_path):
     few = drop(lambda r: r["metric"] == "certificate" or r["shift"] not in ("none", ""))
     folder = run_writer(tmp_path / "run", change=few, **SMALL)
@@ -150,6 +156,7 @@ def test_importing_and_reporting_loads_no_torch(run_writer, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["smoke", "reduced", "paper", None])
 def test_a_scale_that_only_shows_that_things_run_says_so_in_red_above_the_answer(
     tmp_path, run_writer, scale

@@ -208,6 +208,7 @@ def test_files_beside_the_page(made_up_run):
     assert not [p for p in made_up_run.rglob("*.tmp")]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "begins"), [("pdf", b"%PDF-"), ("png", b"\x89PNG\r\n\x1a\n")])
 def test_figures_for_papers_are_made_when_asked_for_and_kept_in_step(tmp_path, kind, begins):
     kept = REPORTS / "reference" / "pfedhn-newcomers"
@@ -223,6 +224,7 @@ def test_figures_for_papers_are_made_when_asked_for_and_kept_in_step(tmp_path, k
     assert {path.suffix for path in (place / "figures").iterdir()} == {".svg", ".csv", f".{kind}"}
 
 
+@pytest.mark.nightly
 def test_figures_are_as_wide_as_a_column_and_in_its_letters_and_stay_so(tmp_path):
     kept = REPORTS / "reference" / "pfedhn-newcomers"
     place = Path(shutil.copytree(kept, tmp_path / "run", ignore=shutil.ignore_patterns("figures")))
@@ -276,6 +278,7 @@ def test_another_format_is_refused(tmp_path):
         figures(tmp_path, "eps")
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(made, made_up_run):
     kept = {
         path: path.read_bytes()
@@ -287,6 +290,7 @@ def test_the_same_run_gives_the_same_bytes(made, made_up_run):
     assert {path: path.read_bytes() for path in kept} == kept
 
 
+@pytest.mark.slow
 def test_labels_are_escaped_everywhere(tmp_path, run_writer):
     evil = '<b>&"$x_1$'
 
@@ -340,6 +344,7 @@ def test_a_run_answers_another_question_on_a_page_of_its_own(tmp_path):
             report(out, asks=asks)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("place", ["report.html", "tables", "figures"])
 def test_a_link_to_what_the_run_holds_is_not_followed(run_writer, tmp_path, place):
     run = run_writer(tmp_path / "run", seeds=(0,), labels=("pefll", "local"), artifacts=False)
