@@ -27,16 +27,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Begin with files of slow tests, then of simulations, then with those of most tests.
+    """Begin with files of tests that take longest, then of simulations, then of most tests.
 
     Processes take whole files in this order, so that none works alone at the end.
     """
     tests = Counter(item.path for item in items)
-    slow, theory = (
+    nightly, slow, theory = (
         {item.path for item in items if item.get_closest_marker(mark)}
-        for mark in ("slow", "theory")
+        for mark in ("nightly", "slow", "theory")
     )
-    items.sort(key=lambda item: (item.path not in slow, item.path not in theory, -tests[item.path]))
+    items.sort(
+        key=lambda item: (
+            item.path not in nightly,
+            item.path not in slow,
+            item.path not in theory,
+            -tests[item.path],
+        )
+    )
 
 
 @pytest.fixture(scope="session")

@@ -81,6 +81,7 @@ def test_a_certificate_as_table_sentence_and_page() -> None:
     assert "the loss of the next client" in unsure.sentence
 
 
+@pytest.mark.slow
 def test_a_plan_is_what_the_terminal_prints(path: str) -> None:
     for given, asked in (
         ({"expect": 0.17, "sd": 0.09}, ["--expect", ".17", "--sd", ".09"]),

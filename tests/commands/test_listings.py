@@ -121,6 +121,7 @@ def test_a_study_is_shown_as_its_file_is():
     )
 
 
+@pytest.mark.slow
 def test_examples_of_bounds_are_commands_that_run():
     shown = {name: entries.bound(name).example for name in CATALOGUE}
     assert sum(map(bool, shown.values())) > 65

@@ -146,6 +146,7 @@ def test_a_gpu_that_nobody_named_is_mentioned(
     assert capsys.readouterr().out.splitlines()[1:] == [HINT] * said
 
 
+@pytest.mark.slow
 def test_torch_is_not_loaded_to_mention_a_gpu() -> None:
     code = (
         "import sys\n"

@@ -51,6 +51,7 @@ def test_tiny_study(tmp_path: Path) -> None:
     assert report.stdout == "runs/tiny/report.html\n"
 
 
+@pytest.mark.slow
 def test_unusable_data_leaves_nothing_behind(tmp_path: Path) -> None:
     np.savez(tmp_path / "bare.npz", x=np.zeros((40, 4), np.float32))
     (tmp_path / "tiny.yaml").write_text(

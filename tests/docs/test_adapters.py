@@ -77,6 +77,7 @@ def test_there_are_no_others():
         assert f"<!-- file adapters/{name}.txt -->" in PAGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["scikit_learn", "plain_pytorch", pytest.param("flower", marks=with_flower)]
 )

@@ -106,6 +106,7 @@ def test_every_study_of_a_paper_is_on_the_page_with_what_it_follows():
         assert f"`{job}`" in page
 
 
+@pytest.mark.slow
 def test_every_published_number_has_a_verdict_and_is_counted():
     published = loaded("published")
     judged = published.verdicts()
@@ -127,6 +128,7 @@ def test_every_published_number_has_a_verdict_and_is_counted():
         )
 
 
+@pytest.mark.slow
 def test_the_kept_table_of_published_numbers_is_what_the_kept_runs_give():
     published = loaded("published")
     kept = (published.REFERENCE / "published.csv").read_text("utf-8")

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "commands"), [("arriving", 7), ("losses", 4)])
 def test_the_commands_print_what_is_shown(name, commands, tmp_path, disagreement):
     page = (ROOT / "docs" / "pages" / f"{name}.md").read_text("utf-8")

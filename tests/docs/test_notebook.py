@@ -28,6 +28,7 @@ def stored():
     return nbformat.read(NOTEBOOK, as_version=4)
 
 
+@pytest.mark.slow
 def test_it_gives_what_it_shows(stored, tmp_path):
     again = nbformat.from_dict(json.loads(json.dumps(stored)))
     for cell in again.cells:

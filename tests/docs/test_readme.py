@@ -111,6 +111,7 @@ def assert_shown(lines, printed):
             assert line in left, f"{line}\n{printed}"
 
 
+@pytest.mark.slow
 def test_the_certificate_is_what_terminal_and_python_print(shell, monkeypatch):
     ran = 0
     for kind, text in BLOCKS:

@@ -58,6 +58,7 @@ def table():
     ]
 
 
+@pytest.mark.slow
 def test_the_page_holds_what_the_scores_give():
     lines = table()
     kept = re.findall(r"^\| [0-2] \| .*$", PAGE.read_text("utf-8"), flags=re.MULTILINE)
@@ -65,6 +66,7 @@ def test_the_page_holds_what_the_scores_give():
     assert len(lines) == 9
 
 
+@pytest.mark.slow
 def test_what_the_page_says_of_kl_a_tenth():
     """50 clients certify at most .40 where five temperatures and a union, or a band, say more."""
     at = {seed: dict(curves(losses)) for seed, losses in scores().items()}

@@ -81,6 +81,7 @@ def test_a_directory_stays_at_its_precision(tmp_path):
     assert said == ['  train.precision: "float32" there, "bf16" asked for']
 
 
+@pytest.mark.slow
 def test_digits_are_learnt_as_well_and_measured_in_float32():
     """Pooled accuracy within two standard errors of what so many test samples can tell."""
     found = []

@@ -1,5 +1,7 @@
 """A data set is one file: studies, splits and the commands about data know it by that."""
 
+import pytest
+
 READER = '''
 """178 Italian wines, which ship inside scikit-learn."""
 
@@ -42,6 +44,7 @@ except InputError as error:
 """
 
 
+@pytest.mark.slow
 def test_one_file_opens_every_door(package):
     package.write("eval/datasets/readers/wine.py", READER)
     shape, novel, recipe, refused = package.run("-c", DOORS).splitlines()

@@ -93,6 +93,7 @@ def run(tmp_path_factory):
     return Path(shutil.copytree(held, tmp_path_factory.mktemp("run") / "copy"))
 
 
+@pytest.mark.slow
 def test_one_file_brings_title_figure_table_and_caption_to_the_page(dropped, run):
     assert [path.name for path in dropped.parent.glob("*")] == ["extremes.py"]
     text = html.unescape(report(run).read_text("utf-8"))
@@ -107,6 +108,7 @@ def test_one_file_brings_title_figure_table_and_caption_to_the_page(dropped, run
         assert (run / name).stat().st_size
 
 
+@pytest.mark.slow
 def test_without_the_file_the_page_has_nothing_of_it(run):
     assert "extremes" not in sections()
     assert "How unevenly" not in report(run).read_text("utf-8")

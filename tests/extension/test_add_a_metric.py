@@ -3,6 +3,8 @@
 import csv
 import html
 
+import pytest
+
 METRIC = '''
 """Expected calibration error: how far confidence and accuracy of served clients are apart."""
 
@@ -73,6 +75,7 @@ evaluation: {measures: [calibration_error]}
 """
 
 
+@pytest.mark.slow
 def test_a_measure_and_a_section_bring_it_from_study_to_page(package):
     package.write("eval/measures/kinds/calibration.py", METRIC)
     package.write("reports/accuracy/calibration.py", SECTION)

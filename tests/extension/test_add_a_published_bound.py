@@ -1,5 +1,7 @@
 """A published bound is one file: studies, cells and reports know it by that."""
 
+import pytest
+
 PUBLISHED = '''
 """Hoeffding's inequality for the seen clients' risk, as if they were draws of newcomers."""
 
@@ -52,6 +54,7 @@ bounds: [seen_hoeffding]
 """
 
 
+@pytest.mark.slow
 def test_one_file_opens_every_door(package, quickstart_ids):
     package.write("eval/measures/kinds/seen_hoeffding.py", PUBLISHED)
     ids, asked, unknown = package.run("-c", DOORS).splitlines()
@@ -61,6 +64,7 @@ def test_one_file_opens_every_door(package, quickstart_ids):
     assert len(package.written) == 1
 
 
+@pytest.mark.slow
 def test_a_cell_computes_it_and_the_page_names_it(package):
     package.write("eval/measures/kinds/seen_hoeffding.py", PUBLISHED)
     (package.root / "seen_hoeffding.yaml").write_text(STUDY, "utf-8")

@@ -4,6 +4,8 @@ import html
 import shutil
 from pathlib import Path
 
+import pytest
+
 QUESTION = '''
 """Answers how far apart clients are served."""
 
@@ -55,6 +57,7 @@ def added(package):
     assert sorted(path.name for path in package.written) == ["questions.py", "spread.py"]
 
 
+@pytest.mark.slow
 def test_studies_and_reports_know_it(package):
     added(package)
     asked, unknown, known = package.run("-c", DOORS).splitlines()
@@ -63,6 +66,7 @@ def test_studies_and_reports_know_it(package):
     assert known == "True How far apart are newcomers served?"
 
 
+@pytest.mark.slow
 def test_a_page_opens_with_it(package):
     added(package)
     kept = Path(__file__).resolve().parents[2] / "reports" / "reference" / "pfedhn-newcomers"

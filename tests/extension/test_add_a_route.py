@@ -2,6 +2,8 @@
 
 import html
 
+import pytest
+
 ROUTE = '''
 """R9: Hoeffding's inequality for the held-out clients' errors."""
 
@@ -89,6 +91,7 @@ certificates: [{route: r9}]
 """
 
 
+@pytest.mark.slow
 def test_one_file_opens_every_door(package, quickstart_ids):
     package.write("eval/routes/kinds/r9.py", ROUTE)
     ids, asked, wrong, unknown, names, said = package.run("-c", DOORS).splitlines()
@@ -102,6 +105,7 @@ def test_one_file_opens_every_door(package, quickstart_ids):
     assert len(package.written) == 1
 
 
+@pytest.mark.slow
 def test_a_cell_follows_it_and_the_page_shows_it(package):
     package.write("eval/routes/kinds/r9.py", ROUTE)
     (package.root / "ninth.yaml").write_text(STUDY, "utf-8")

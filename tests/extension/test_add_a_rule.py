@@ -41,6 +41,7 @@ print(statement(dict(examples())["r0:hoeffding, finite pool, deterministic"]))
 """
 
 
+@pytest.mark.slow
 def test_one_file_opens_every_door(package):
     package.write("certify/rules/hoeffding.py", RULE)
     chosen, alone, best, name, sentence = package.run("-c", DOORS).splitlines()

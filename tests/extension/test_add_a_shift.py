@@ -1,5 +1,7 @@
 """A kind of shift is one file: studies, populations, certificates and figures know it by that."""
 
+import pytest
+
 SHIFT = '''
 """Colours turned over, as in a negative."""
 
@@ -60,6 +62,7 @@ print(axes.get_xlabel(), axes.get_xticks().tolist())
 """
 
 
+@pytest.mark.slow
 def test_one_file_opens_every_door(package, quickstart_ids):
     package.write("eval/shifts/kinds/inversion.py", SHIFT)
     asked, refused, cells, half, held, figure = package.run("-c", DOORS).splitlines()

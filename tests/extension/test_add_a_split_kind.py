@@ -1,5 +1,7 @@
 """A kind of split is one file: studies, messages and splits know it by that."""
 
+import pytest
+
 SPLIT = '''
 """Clients hold runs of samples that follow each other, as if they had come in that order."""
 
@@ -60,6 +62,7 @@ except InputError as error:
 """
 
 
+@pytest.mark.slow
 def test_one_file_opens_every_door(package, quickstart_ids):
     package.write("eval/splits/kinds/runs.py", SPLIT)
     ids, asked, low, unknown, made, misspelt = package.run("-c", DOORS).splitlines()

@@ -1,5 +1,7 @@
 """A target network is one file beside a study: studies, cells and methods know it by that."""
 
+import pytest
+
 NET = '''
 """A net whose hidden units are its own squares."""
 
@@ -50,6 +52,7 @@ print(ids() == first)
 """
 
 
+@pytest.mark.slow
 def test_one_file_beside_a_study_opens_every_door(package):
     (package.root / "squares.py").write_text(NET, "utf-8")
     cells, *methods, again = package.run("-c", DOORS).splitlines()

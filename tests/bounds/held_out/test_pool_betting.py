@@ -167,6 +167,7 @@ def test_pool_rules_broadcast_like_a_loop() -> None:
 many = st.lists(st.floats(0, 1), min_size=1, max_size=25)
 
 
+@pytest.mark.slow
 @given(many, st.floats(0.001, 0.5), st.integers(0, 50), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_no_order_changes_an_averaged_rule(
@@ -185,6 +186,7 @@ def test_no_order_changes_an_averaged_rule(
         assert left == pytest.approx(right, rel=1e-12)
 
 
+@pytest.mark.slow
 @given(many, st.floats(0.001, 0.5), st.integers(0, 50))
 @settings(max_examples=60, deadline=None)
 def test_values_lie_between_what_was_seen_and_what_is_possible(

@@ -29,12 +29,14 @@ def sameness(method):
     return found["model_spread"], found["swap_cost"]
 
 
+@pytest.mark.slow
 def test_one_model_for_all_has_no_spread_and_a_strangers_costs_nothing():
     spread, swap = sameness("fedavg")
     # A global method is not personalised and has nothing to be warned of.
     assert (spread["value"], swap["value"], spread["message"]) == (0.0, 0.0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
@@ -52,6 +54,7 @@ def test_hypernetworks_that_look_at_their_clients_are_not_called_blind(method):
     assert spread["n_clients"] == swap["n_clients"] == 20
 
 
+@pytest.mark.slow
 def test_odpfl_hn_as_it_was_is_caught():
     paper = {"name": "odpfl_hn", "standardise": "none", "server_optimizer": "sgd"}
     spread, swap = sameness({**paper, "local_lr": 0.02})
@@ -60,6 +63,7 @@ def test_odpfl_hn_as_it_was_is_caught():
     assert "the same model" in spread["message"]
 
 
+@pytest.mark.slow
 def test_methods_that_train_to_serve_a_seen_client_are_left_out():
     # Doing so once more would cost more than it tells.
     found = {row["metric"] for row in rows_of({"name": "per_fedavg"})}

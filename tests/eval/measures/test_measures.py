@@ -98,6 +98,7 @@ def test_descriptors_and_their_correlation_along_the_training(method):
     assert {r["spearman"] for r in curve if r["group"] != "novel"} == {""}
 
 
+@pytest.mark.slow
 def test_embeddings_are_of_seen_clients_only():
     found = outcome("pfedhn", ["descriptors"], every=2)
     held = found.artifacts["descriptors"].arrays
@@ -124,6 +125,7 @@ def test_descriptors_name_superclasses_where_the_data_have_some():
     assert made["descriptors"].arrays["superclass"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
+@pytest.mark.slow
 def test_mixed_heads_and_bodies_have_own_accuracy_on_the_diagonal():
     found = outcome("pfedhn_pc", ["mix_and_match"])
     accuracy = found.artifacts["mix_and_match"].arrays["accuracy"]

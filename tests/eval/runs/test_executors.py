@@ -58,6 +58,7 @@ def attempts(tmp_path):
     return sorted((tmp_path / "log").read_text().split("\n")[:-1])
 
 
+@pytest.mark.slow
 def test_jobs_are_done_in_processes_and_reported(make_jobs, tmp_path):
     jobs = make_jobs("work", ("local", "fedavg", "pefll"))
     reports = carry_out(jobs, workers=2)
@@ -83,6 +84,7 @@ def test_jobs_are_done_in_processes_and_reported(make_jobs, tmp_path):
     assert list(rows["client"]) == ["", "2", "9", "10"]
 
 
+@pytest.mark.slow
 def test_a_worker_starts_without_what_only_a_cell_needs():
     """Every run starts some, and each would take a second for it."""
     line = (
@@ -287,6 +289,7 @@ def test_a_worker_that_does_not_stop_in_time_leaves_no_lock(make_jobs, monkeypat
     assert not is_done(jobs[0].folder)
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_killed_parent(make_jobs, tmp_path):
     jobs = make_jobs("waits", ("local",))
     script = tmp_path / "script.py"

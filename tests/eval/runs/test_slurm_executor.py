@@ -73,6 +73,7 @@ def told(reports):
     return [(r.kind, r.job) for r in reports if r.kind not in ("round", "note")]
 
 
+@pytest.mark.slow
 def test_submitits_own_processes_give_the_rows_of_the_local_executor(make_jobs, tmp_path):
     jobs = make_jobs("work")
     reports = carry_out(SlurmExecutor(cluster="local"), jobs)
@@ -87,6 +88,7 @@ def test_submitits_own_processes_give_the_rows_of_the_local_executor(make_jobs, 
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["cells"]
 
 
+@pytest.mark.slow
 def test_a_killed_job_costs_its_cell_one_retry(make_jobs, tmp_path):
     reports = carry_out(SlurmExecutor(cluster="local", workers=1), make_jobs("dies_once"))
     assert told(reports) == [
@@ -100,6 +102,7 @@ def test_a_killed_job_costs_its_cell_one_retry(make_jobs, tmp_path):
     assert "left no result" in next(r.message for r in reports if r.kind == "retry")
 
 
+@pytest.mark.slow
 def test_jobs_have_one_thread_though_the_study_has_more(make_jobs, slurm, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     for executor in (SlurmExecutor(cluster="local"), SlurmExecutor()):
@@ -109,6 +112,7 @@ def test_jobs_have_one_thread_though_the_study_has_more(make_jobs, slurm, monkey
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
+@pytest.mark.slow
 def test_cpus_of_a_job_are_for_clients(make_jobs, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     jobs = make_jobs("client_threads", ("local",))
@@ -147,6 +151,7 @@ def test_sbatch_is_told_what_a_cell_needs(make_jobs, slurm):
     } <= set(lines)
 
 
+@pytest.mark.slow
 def test_a_job_on_a_failed_node_is_submitted_once_more(make_jobs, slurm):
     for job in ("1", "2"):
         (slurm / f"{job}.state").write_text("NODE_FAIL")
@@ -158,6 +163,7 @@ def test_a_job_on_a_failed_node_is_submitted_once_more(make_jobs, slurm):
     assert list((slurm.parent / "run" / "slurm").glob("1_0_log.err"))
 
 
+@pytest.mark.slow
 def test_a_preempted_job_that_is_not_requeued_is_submitted_once_more(make_jobs, slurm):
     (slurm / "1.state").write_text("PREEMPTED")
     reports = carry_out(SlurmExecutor(workers=1), make_jobs("dies_once", ("local",)))
@@ -165,6 +171,7 @@ def test_a_preempted_job_that_is_not_requeued_is_submitted_once_more(make_jobs, 
     assert (slurm / "cancelled").read_text() == "1\n"
 
 
+@pytest.mark.slow
 def test_the_signal_before_a_time_limit_costs_no_failure(make_jobs, slurm):
     def warn(report):
         reports.append(report)
@@ -195,6 +202,7 @@ def test_what_sbatch_refuses_is_one_line(make_jobs, slurm):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["local", "slurm"])
 def test_leaving_early_ends_the_jobs(make_jobs, slurm, cluster):
     class Enough(Exception):

@@ -90,6 +90,7 @@ def scores(clients):
     return np.array([np.mean(ink[c.query] > typical[DIGITS.y[c.query] - 1]) for c in clients])
 
 
+@pytest.mark.slow
 def test_scores_of_held_out_clients_are_exchangeable_with_fresh_ones():
     # Rank of one held-out score among nine fresh ones: uniform if they are exchangeable, whatever
     # the law. Splits are made anew, so the ranks are independent; ties are broken at random.
@@ -130,6 +131,7 @@ def test_held_out_clients_are_independent_of_each_other():
     assert abs(stats.pearsonr(first, second).statistic) < 4 / np.sqrt(600)
 
 
+@pytest.mark.slow
 def test_a_certificate_covers_the_mean_of_fresh_clients():
     # Nominal failure probability 0.1; product bound on 20 clients, 200 splits.
     missed = 0

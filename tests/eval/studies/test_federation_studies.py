@@ -35,6 +35,7 @@ def test_the_groups_of_studies_are_held_back(name, held):
     assert held not in {data.group[client.id] for client in others}
 
 
+@pytest.mark.slow
 @needs_wheel
 def test_a_run_measures_held_back_schools_beside_and_trains_on_none(tmp_path, here):
     plain = ["methods=[glmm]", "evaluation={measures: [next_client]}"]

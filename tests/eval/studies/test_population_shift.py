@@ -53,6 +53,7 @@ def test_distances_of_populations_stand_in_rows(left):
     assert set(moved.index) == set(told["severity"])
 
 
+@pytest.mark.slow
 def test_dirichlet_populations_stand_at_their_distances(tmp_path, here):
     laws = [[1.0] * 10, [0.2] * 10]
     small = ["methods=[fedavg]", f"shifts.concentrations={laws}", "split.clients=30"]

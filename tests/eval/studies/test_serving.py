@@ -21,6 +21,7 @@ STUDY: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["em", "bbse"])
 def test_new_clients_alone_are_served_corrected_models(
     tmp_path: Path, prior: str, here: Any

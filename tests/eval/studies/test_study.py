@@ -376,6 +376,7 @@ def test_a_rule_is_listed_once():
         quickstart(f"certificates=[{own % 'pefll'}, {own % 'pefll, fedavg'}]")
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), st.randoms())
 def test_content_id_ignores_the_order_of_keys(config, random):
     items = list(config.items())

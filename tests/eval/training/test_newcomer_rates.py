@@ -48,6 +48,7 @@ def trained():
     return method, task, train(method, task, federation.seen.clients, config, seed=0), federation
 
 
+@pytest.mark.slow
 def test_the_rate_of_least_error_is_taken_written_down_and_used():
     outcome = evaluate_cell(cells()["pfedhn"].config)
     (row,) = [row for row in outcome.rows if row["metric"] == "novel_lr"]
@@ -89,6 +90,7 @@ def test_cells_of_methods_that_ask_for_no_rate_do_not_hang_on_the_rates():
     assert with_rates["pfedhn"].id != without["pfedhn"].id
 
 
+@pytest.mark.slow
 def test_no_query_no_novel_and_no_certification_client_is_looked_at(trained):
     method, task, state, federation = trained
     poison = torch.full_like(federation.novel.clients.query, -1)

@@ -77,6 +77,7 @@ def test_the_fit_is_that_of_another_program() -> None:
     )
 
 
+@pytest.mark.slow
 def test_small_cohorts_lead_to_the_same_fit() -> None:
     clients = clients_of(*simulated())
     _, _, state = fitted(clients, rounds=300, cohort=10)
@@ -115,6 +116,7 @@ def test_the_marginal_is_what_quadrature_gives_nearly() -> None:
     assert float(found[0]) == pytest.approx(exact, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_classes_may_be_relabelled(n_classes) -> None:
     rng = np.random.default_rng(5)

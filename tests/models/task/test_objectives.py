@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from latecomer.models.task.objectives import pulled_back
@@ -31,6 +32,7 @@ def test_slopes_along_directions_are_those_of_torch():
         assert all(map(torch.equal, pulled_back(kept, along, point), expected))
 
 
+@pytest.mark.slow
 def test_slopes_along_directions_import_no_sympy():
     code = (
         "import sys, torch; from latecomer.models.task.objectives import pulled_back;"

@@ -201,6 +201,7 @@ def test_runs_without_measures_show_nothing_of_them(tmp_path, run_writer):
     assert material.cited == []
 
 
+@pytest.mark.slow
 def test_sklearn_is_loaded_only_for_maps():
     import subprocess
     import sys

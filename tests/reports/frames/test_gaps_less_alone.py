@@ -54,6 +54,7 @@ def test_what_is_left_and_its_interval() -> None:
     assert row["alone_gap"] == pytest.approx(alone["novel"].mean() - alone["seen"].mean())
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.floats(-0.3, 0.3))
 def test_an_easier_draw_of_newcomers_cancels(seed: int, easier: float) -> None:

@@ -53,6 +53,7 @@ def test_the_page_of_a_run_that_declared_other_rules_has_the_default_beside_them
     assert "seed 0" in table.caption
 
 
+@pytest.mark.slow
 def test_it_is_no_row_leads_nothing_and_stands_on_the_page_once() -> None:
     material, writer = of("certificates-independent-cifar10"), Writer()
     page = page_of(material.run, writer)

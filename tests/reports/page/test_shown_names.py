@@ -82,6 +82,7 @@ def test_it_is_drawn_as_ever() -> None:
     assert looks(["pefll", SHOWN])[SHOWN] == looks(["fedma", "pefll"])["fedma"]
 
 
+@pytest.mark.slow
 def test_sentences_beside_the_answer_call_models_by_their_names(
     tmp_path: Path, run_writer: Writer
 ) -> None:
