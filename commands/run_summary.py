@@ -9,7 +9,7 @@ import pandas as pd
 import typer
 
 from latecomer.eval.results.rows import load_run
-from latecomer.reports.checks import CHECKS, findings
+from latecomer.reports.checks import CHECKS, by_check, findings
 from latecomer.reports.display.section import Material
 from latecomer.reports.page.questions import Answer, answers, only_runs
 
@@ -84,10 +84,11 @@ def _taken(columns: Sequence[Sequence[str]], gap: int) -> int:
 
 def _checked(material: Material) -> Iterator[str]:
     """Name what the checks found, each with its code; the report says what to do about it."""
-    found = findings(material, CHECKS.values())
-    for code in dict.fromkeys(one.check.code for one in found):
-        first, *others = [one.sentence for one in found if one.check.code == code]
+    for first, *others in by_check(findings(material, CHECKS.values())):
         more = f" ({len(others)} more in the report)" if others else ""
         yield from textwrap.wrap(
-            f"{first}{more}", _WIDTH, initial_indent=f" {code}   ", subsequent_indent="         "
+            f"{first.sentence}{more}",
+            _WIDTH,
+            initial_indent=f" {first.check.code}   ",
+            subsequent_indent="         ",
         )

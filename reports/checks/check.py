@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 import pandas as pd
 
@@ -92,6 +94,11 @@ def findings(material: Material, checks: Iterable[Check]) -> list[Finding]:
         if check.code not in ignored
         for found in check.find(material)
     ]
+
+
+def by_check(found: Sequence[Finding]) -> list[list[Finding]]:
+    """Put findings of one check together, in the order of checks."""
+    return [[*own] for _, own in groupby(found, key=attrgetter("check.code"))]
 
 
 COLUMNS = ("code", "method", "seed", "what", "value", "sentence")

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from latecomer.certify.words import count, listing, percent, points, shift_name
 from latecomer.eval.names import statement
 from latecomer.reports.accuracy.answer import said_of_errors
-from latecomer.reports.checks import CHECKS, findings, findings_file
+from latecomer.reports.checks import CHECKS, by_check, findings, findings_file
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Block, Files, Group, Items, Material, Section, Text
 from latecomer.reports.frames.comparison import MODEL
@@ -162,28 +162,29 @@ def _best(material: Material) -> Iterator[Block]:
 
 
 def _checks(material: Material) -> Iterator[Block]:
-    """Say what the checks found; fold why it matters and what to do about it.
+    """Say what the checks found, once a check; fold the rest, why it matters and what to do.
 
     The same goes beside the page as a table, ``checks.csv``.
     """
     found = findings(material, CHECKS.values())
     yield Files({"checks.csv": findings_file(found)})
-    told = Markup("<strong>{code}</strong> {title}: {sentence}")
+    told = Markup("<strong>{code}</strong> {title}: {sentence}{more}")
     if found:
-        yield Items(
-            [
-                told.format(code=one.check.code, title=one.check.title, sentence=one.sentence)
-                for one in found
-            ],
-            "checks",
-        )
-        about = {one.check.code: one.check for one in found}
+        first, others = [], []
+        for one, *rest in by_check(found):
+            more = f" ({len(rest)} more below)" if rest else ""
+            about = {"code": one.check.code, "title": one.check.title}
+            first.append(told.format(sentence=one.sentence, more=more, **about))
+            others += [told.format(sentence=other.sentence, more="", **about) for other in rest]
+        yield Items(first, "checks")
+        if others:
+            yield Group([Items(others, "checks")], "What else they found")
         lines = [
             Markup(
                 "<strong>{0.code}</strong> {0.why} To clear it: {0.clear} Ignore it when: "
                 "{0.ignore} (<code>evaluation.ignore: [{0.code}]</code>)"
-            ).format(check)
-            for check in about.values()
+            ).format(one.check)
+            for one, *_ in by_check(found)
         ]
         yield Group([Items(lines, "checks")], "What the checks mean, and when to ignore them")
     ignored = (material.study.get("evaluation") or {}).get("ignore") or ()

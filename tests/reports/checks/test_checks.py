@@ -3,7 +3,9 @@
 import io
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,8 @@ from latecomer.eval.results.rows import (
 )
 from latecomer.reports.checks import CHECKS, findings, findings_file
 from latecomer.reports.checks.yardsticks import majority_error
-from latecomer.reports.display.section import Files, Material
+from latecomer.reports.display.section import Files, Group, Items, Material
+from latecomer.reports.page import answer_box
 from latecomer.reports.page.answer_box import CHECKED
 
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
@@ -278,3 +281,15 @@ def test_the_page_shows_code_and_sentence_and_folds_what_to_do():
     page = " ".join(str(block) for block in CHECKED.blocks(material))
     assert finding.sentence in page
     assert "evaluation.ignore: [LC012]" in page
+
+
+def test_a_check_that_finds_many_models_is_told_once_and_the_others_are_folded():
+    material = run_of(**CASES["LC013"][0])
+    (one,) = findings(material, [CHECKS["LC013"]])
+    other = replace(one, label="local", sentence="Local training errs more.")
+    with mock.patch.object(answer_box, "findings", return_value=[one, other]):
+        items, group, _ = (b for b in CHECKED.blocks(material) if isinstance(b, (Items, Group)))
+    assert len(items.lines) == 1
+    assert "(1 more below)" in items.lines[0]
+    assert other.sentence not in items.lines[0]
+    assert other.sentence in str(group)
