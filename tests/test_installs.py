@@ -210,7 +210,7 @@ def processor_seconds():
     return used.ru_utime + used.ru_stime
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("python", [pytest.param(p, id=v) for v, p in interpreters()])
 def test_a_first_certificate_from_a_bare_python(python, built, tmp_path, capsys, monkeypatch):
     for name in ("PYTHONPATH", "VIRTUAL_ENV"):
@@ -252,7 +252,7 @@ def test_a_first_certificate_from_a_bare_python(python, built, tmp_path, capsys,
     assert (refused.stdout, refused.stderr[-len(NEEDS_TRAIN) :]) == ("", NEEDS_TRAIN)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_extra_brings_all_that_a_run_needs(built, tmp_path, monkeypatch):
     """This environment is that of ``.[train]``; the wheel asks for no more, and runs in it."""
     (wheel,) = built.glob("*.whl")

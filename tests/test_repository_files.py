@@ -33,9 +33,9 @@ def test_the_checks_are_the_parts_of_ci_side_by_side_with_a_cache():
         assert settings.startswith("git config ")
         assert check == "bash .ci/run $PARTS"
         assert "actions/cache@v4" in [step.get("uses") for step in job["steps"]]
-    assert "\nmake install lint types docs test-landing\n" in (ROOT / ".ci" / "run").read_text(
-        "utf-8"
-    )
+    whole = (ROOT / ".ci" / "run").read_text("utf-8")
+    targets = re.findall(r"^make (?:.*target )?(lint.*|test.*)$", whole, re.MULTILINE)
+    assert targets == ["lint types docs", "test-landing"]
 
 
 def test_what_no_landing_runs_runs_every_night_and_before_a_release():

@@ -27,7 +27,7 @@ def test_there_are_seven():
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else pytest.mark.slow)
+        pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else pytest.mark.nightly)
         for path in EXAMPLES
     ],
 )

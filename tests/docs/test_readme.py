@@ -235,7 +235,7 @@ def test_commands_in_its_prose_are_understood():
     assert [flag for flag in flags if flag not in shown] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_bare_python_comes_to_a_certificate_by_what_is_typed(built, tmp_path):
     """Needs an index of packages."""
     bare = tmp_path / "bin" / "python3"
