@@ -31,14 +31,14 @@ def loaded(name):
 @pytest.mark.parametrize(
     "name",
     [
+        # They read the kept runs.
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gallery", "published")),
         *(
             "blocks",
             "checks",
             "departures",
             "facts",
-            "gallery",
             "newcomers",
-            "published",
             "resources",
         ),
         "trained_bounds",
