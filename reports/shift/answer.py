@@ -59,7 +59,7 @@ def answer_shift(material: Material) -> Answer | None:
     order = list(means.index)
     shifts = list(dict.fromkeys(frame["shift"]))
     hardest = str(frame.groupby("shift", sort=False)["loss"].mean().idxmax())
-    own = frame[frame["shift"] == hardest]
+    own = material.ordered(frame[frame["shift"] == hardest])
     worse, how = _worse(shifted, order[0])
     apart = beyond_chance(order, worse, names, how) if len(order) > 1 else ""
     more = [_not_errors(frame), f"{_hardest(own, names)} {_doubled(own, names)}".strip(), apart]
