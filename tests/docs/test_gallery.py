@@ -73,6 +73,7 @@ def pages(tmp_path_factory):
     return files
 
 
+@pytest.mark.nightly
 @pytest.mark.browser
 def test_each_opens_offline_and_says_no_error(pages):
     from playwright.sync_api import sync_playwright

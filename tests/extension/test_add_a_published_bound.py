@@ -64,7 +64,7 @@ def test_one_file_opens_every_door(package, quickstart_ids):
     assert len(package.written) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cell_computes_it_and_the_page_names_it(package):
     package.write("eval/measures/kinds/seen_hoeffding.py", PUBLISHED)
     (package.root / "seen_hoeffding.yaml").write_text(STUDY, "utf-8")

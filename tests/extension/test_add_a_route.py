@@ -105,7 +105,7 @@ def test_one_file_opens_every_door(package, quickstart_ids):
     assert len(package.written) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cell_follows_it_and_the_page_shows_it(package):
     package.write("eval/routes/kinds/r9.py", ROUTE)
     (package.root / "ninth.yaml").write_text(STUDY, "utf-8")

@@ -190,7 +190,7 @@ def page(tmp_path_factory, here):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_first_screen_has_one_sentence_and_the_chapter_a_dot_a_client(page):
     text = html.unescape(report(page).read_text("utf-8"))
     material = Material.of(load_run(page))

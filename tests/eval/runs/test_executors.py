@@ -108,7 +108,7 @@ def test_one_killed_process_costs_its_cell_one_retry(make_jobs, tmp_path):
     assert "killed by SIGKILL" in next(r.message for r in reports if r.kind == "retry")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_cell_is_tried_again_when_no_other_needs_memory(make_jobs):
     names = ("local", "fedavg", "pefll", "pfedhn")
     reports = carry_out(make_jobs("dies_once", names), workers=2)
@@ -128,7 +128,7 @@ def test_memory_of_a_cell_limits_the_processes(monkeypatch):
         LocalExecutor(8, memory_per_cell=1e6).processes()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cell_that_kills_twice_fails_and_the_others_go_on(make_jobs, tmp_path):
     reports = carry_out(make_jobs("local_always_dies"), workers=2)
     ends = {r.job: r for r in reports if r.kind in ("done", "failed")}
@@ -140,7 +140,7 @@ def test_a_cell_that_kills_twice_fails_and_the_others_go_on(make_jobs, tmp_path)
     assert attempts(tmp_path) == ["fedavg 0", "local 0", "local 0"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("double", "ended"),
     [
@@ -203,7 +203,7 @@ def test_a_job_of_slurm_has_the_cores_that_it_asked_for(monkeypatch):
         assert cores_here() == cores
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("gpus", "seen"), [(("3", "5"), [3.0, 3.0, 5.0]), ((), [-1.0, -1.0, -1.0])]
 )

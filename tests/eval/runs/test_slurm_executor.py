@@ -102,7 +102,7 @@ def test_a_killed_job_costs_its_cell_one_retry(make_jobs, tmp_path):
     assert "left no result" in next(r.message for r in reports if r.kind == "retry")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_jobs_have_one_thread_though_the_study_has_more(make_jobs, slurm, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     for executor in (SlurmExecutor(cluster="local"), SlurmExecutor()):
@@ -163,7 +163,7 @@ def test_a_job_on_a_failed_node_is_submitted_once_more(make_jobs, slurm):
     assert list((slurm.parent / "run" / "slurm").glob("1_0_log.err"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_preempted_job_that_is_not_requeued_is_submitted_once_more(make_jobs, slurm):
     (slurm / "1.state").write_text("PREEMPTED")
     reports = carry_out(SlurmExecutor(workers=1), make_jobs("dies_once", ("local",)))
@@ -171,7 +171,7 @@ def test_a_preempted_job_that_is_not_requeued_is_submitted_once_more(make_jobs, 
     assert (slurm / "cancelled").read_text() == "1\n"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_signal_before_a_time_limit_costs_no_failure(make_jobs, slurm):
     def warn(report):
         reports.append(report)
@@ -202,7 +202,7 @@ def test_what_sbatch_refuses_is_one_line(make_jobs, slurm):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("cluster", ["local", "slurm"])
 def test_leaving_early_ends_the_jobs(make_jobs, slurm, cluster):
     class Enough(Exception):

@@ -120,7 +120,7 @@ def test_descriptors_of_batches_are_averaged_in_training_and_in_serving(
     torch.testing.assert_close(one, whole.describe(task, state, Samples(x, None)))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_training_in_turns_serves_newcomers(
     task: Task, make_population: Callable[..., Clients]
 ) -> None:

@@ -322,7 +322,7 @@ def test_examples_in_docstrings(module):
     assert doctest.testmod(found).failed == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_answers_another_question_on_a_page_of_its_own(tmp_path):
     kept = REPORTS / "reference" / "generalization-gap-digits"
     out = shutil.copytree(kept, tmp_path / "run")
