@@ -231,6 +231,7 @@ def test_two_models_on_the_same_clients() -> None:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.theory
 def test_coverage_of_differences_and_groups() -> None:
     """Both at their promised probability; the twin reads each group's bound at the whole delta."""

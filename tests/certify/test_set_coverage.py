@@ -54,6 +54,7 @@ def simulated(kind, k):
     return {form: np.array(found) for form, found in rates.items()}
 
 
+@pytest.mark.nightly
 @pytest.mark.theory
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [10, 20, 50])

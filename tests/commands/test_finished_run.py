@@ -93,6 +93,7 @@ def test_it_says_the_same_without_work(finished, monkeypatch):
     assert run("--workers", "1") == again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", CHANGES)
 def test_it_is_looked_at_when_anything_changed(finished, monkeypatch, tmp_path, what):
     copied = Path(shutil.copytree(finished[0], tmp_path / "copy"))

@@ -24,7 +24,7 @@ def loaded():
     return module
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_entry_is_headed_by_a_question_and_its_answer():
     gallery = loaded()
     assert len(gallery.GALLERY) >= 8

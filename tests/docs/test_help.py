@@ -115,7 +115,7 @@ def test_a_parameter_without_an_entry_is_no_function():
             """Say nothing."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_examples_that_train_run_as_they_stand(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "\n".join(told(name).partition("Examples\n--------\n")[2] for name in ("run", "report"))

@@ -22,7 +22,7 @@ def test_every_block_is_run_by_a_test():
     assert PAGE.count("```") == 2 * sum(len(blocks(kind)) for kind in kinds)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_python_study_and_commands_run_as_they_stand(tmp_path, monkeypatch, disagreement):
     pytest.importorskip("datasets")
     monkeypatch.chdir(tmp_path)

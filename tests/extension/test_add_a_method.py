@@ -91,7 +91,7 @@ def test_a_file_outside_the_package_is_cited_without_being_there(tmp_path):
     assert citations(["median"]) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_file_trains_and_is_reported(package):
     package.write("models/methods/median.py", METHOD)
     listed = json.loads(package.run("-m", "latecomer", "methods", "--json"))

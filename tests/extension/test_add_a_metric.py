@@ -75,7 +75,7 @@ evaluation: {measures: [calibration_error]}
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_measure_and_a_section_bring_it_from_study_to_page(package):
     package.write("eval/measures/kinds/calibration.py", METRIC)
     package.write("reports/accuracy/calibration.py", SECTION)

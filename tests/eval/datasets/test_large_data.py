@@ -35,7 +35,7 @@ print(peak())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process its peak memory")
 def test_femnist_sized_npz_fits_in_memory(tmp_path):
     rng = np.random.default_rng(0)

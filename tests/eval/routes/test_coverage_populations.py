@@ -55,6 +55,7 @@ def failures(rule: str, world: tuple[list[float], list[float], int], measured: M
     return failed / TRIALS
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("world", [UNSEEN, MANY, ALIKE], ids=["unseen", "many", "alike"])
 def test_all_populations_are_certified_at_once(rule, world) -> None:
@@ -67,6 +68,7 @@ def reversed_distances(weights: Sequence[float], others: Sequence[float]) -> Map
     return distances(others, weights)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("rule", ["kl_ball", "chi2_ball"])
 def test_a_radius_measured_from_the_wrong_side_fails(rule) -> None:
     """A rare hopeless type that becomes common: KL and chi-squared the other way are small."""

@@ -271,6 +271,7 @@ def test_a_rule_and_its_settings_are_checked_with_the_study() -> None:
 DELTA, TRIALS, N, DIM = 0.1, 500, 20, 30
 
 
+@pytest.mark.nightly
 @pytest.mark.theory
 @pytest.mark.parametrize("draws_rule", ["mixture", "random_client"])
 @pytest.mark.parametrize("rule", ["product", "kl"])

@@ -73,7 +73,7 @@ print(json.dumps({{"steps": step - 1, "wrong": wrong}}))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_every_step_on_the_disk_may_be_the_last(tmp_path):
     script = SCRIPT.format(here=str(HERE), root=str(tmp_path))

@@ -269,7 +269,7 @@ def test_smallest_clients_train() -> None:
     assert all(bool(v.isfinite().all()) for v in [*state.server.values(), *state.clients.values()])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_size_learns() -> None:
     """In float64: rounding of float32, which differs between processors, decides about a client."""
     fitting = {"novel_rounds": 8, "novel_steps": 8, "novel_batch_size": 8}
