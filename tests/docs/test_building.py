@@ -32,7 +32,7 @@ def loaded(name):
     "name",
     [
         # They read the kept runs.
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gallery", "published")),
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("gallery", "published")),
         *(
             "blocks",
             "checks",

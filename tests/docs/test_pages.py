@@ -55,7 +55,7 @@ def test_every_comment_of_a_page_begins_or_ends_a_block(pages):
             page,
             id=page.relative_to(PAGES).as_posix(),
             # Its sentences are those of fourteen reports.
-            marks=[pytest.mark.slow] if page.stem == "gallery" else [],
+            marks=[pytest.mark.nightly] if page.stem == "gallery" else [],
         )
         for page in EVERY_PAGE
         if "<!-- end of " in text_of(page)

@@ -95,7 +95,7 @@ AFTERWARDS = {"novel_steps": 3, "novel_rounds": 2, "finetune_steps": 3, "serving
 @pytest.mark.parametrize(
     ("name", "hyper"),
     [
-        pytest.param(name, hyper, marks=() if name in QUICK else pytest.mark.slow)
+        pytest.param(name, hyper, marks=() if name in QUICK else pytest.mark.nightly)
         for name, hyper in ALL
     ],
 )
