@@ -124,6 +124,8 @@ def test_the_rules_of_the_package_are_not_simulated_and_keep_their_names(folder)
     assert own_rule("mine.py:given").least == 5
 
 
-@pytest.mark.parametrize("name", ["product", "chernoff_kl", "product_mixture"])
+@pytest.mark.parametrize(
+    "name", ["product", "chernoff_kl", pytest.param("product_mixture", marks=pytest.mark.nightly)]
+)
 def test_rules_that_are_proved_pass(name):
     assert coverage_of(RULES[name]).failed <= 0.1 * DRAWS + 20

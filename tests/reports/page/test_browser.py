@@ -363,6 +363,7 @@ def job_pages(tmp_path_factory) -> dict[str, Path]:
     return pages
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_is_answered_on_the_first_screen(browser, job_pages, name, width):
@@ -388,6 +389,7 @@ def test_a_job_is_answered_on_the_first_screen(browser, job_pages, name, width):
     job.context.close()
 
 
+@pytest.mark.nightly
 def test_a_job_on_paper_keeps_within_its_margins(browser, job_pages):
     """A4 less 16 mm a side is 672 pixels of 1/96 inch; what is folded is printed open."""
     for path in job_pages.values():
