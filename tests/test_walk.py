@@ -92,6 +92,7 @@ def test_the_list_is_short_and_names_functions():
         assert inspect.isfunction(function(name)), name
 
 
+@pytest.mark.slow
 def test_every_step_runs_within_the_one_it_stands_under(run):
     heard, _ = run
     for place, (depth, name) in enumerate(STEPS):

@@ -101,6 +101,7 @@ def tables_with_gaps(page):
     return tables
 
 
+@pytest.mark.slow
 def test_one_number_in_every_place(places):
     found, *_ = places
     pages = [name for name in found if name.startswith("page")]

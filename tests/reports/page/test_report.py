@@ -34,11 +34,13 @@ def made(made_up_run):
     return path, path.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_page_is_written_where_promised(made, made_up_run):
     assert made[0] == made_up_run / "report.html"
     assert made[1].startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.slow
 def test_page_is_well_formed_with_unique_ids_and_live_anchors(made):
     page = Page(made[1])
     assert len(page.ids) == len(set(page.ids))
@@ -50,6 +52,7 @@ def test_page_is_well_formed_with_unique_ids_and_live_anchors(made):
     assert referred <= set(page.ids)
 
 
+@pytest.mark.slow
 def test_page_asks_nothing_of_network_or_other_files(made):
     links = Page(made[1]).links
     assert links
@@ -60,6 +63,7 @@ def test_page_asks_nothing_of_network_or_other_files(made):
     assert "@import" not in made[1]
 
 
+@pytest.mark.slow
 def test_every_figure_and_table_can_be_taken_from_the_page_alone(made, made_up_run):
     """CSV and LaTeX are in links; the SVG is what the page shows, which its script saves."""
     held = set()
@@ -81,6 +85,7 @@ def test_every_figure_and_table_can_be_taken_from_the_page_alone(made, made_up_r
     assert "95\\% interval over clients and seeds" in gap
 
 
+@pytest.mark.slow
 def test_an_accuracy_stands_beside_the_error(made):
     shares = re.findall(
         r'data-label="new-client error[^"]*" data-key="[^"]*">(?:<strong>)?([\d.]+)%[^"]*'
@@ -92,6 +97,7 @@ def test_an_accuracy_stands_beside_the_error(made):
         assert float(error) + float(accuracy) == pytest.approx(100, abs=0.1001)
 
 
+@pytest.mark.slow
 def test_the_navigation_leads_to_chapters_that_hold_something(made, run_writer, tmp_path):
     def named(text):
         return re.findall(r'<li><a href="#(\w+)">', text)
@@ -112,6 +118,7 @@ def test_the_navigation_leads_to_chapters_that_hold_something(made, run_writer, 
     assert re.search(r'<section id="shift" class="empty">\s*<h2>Shift</h2>\s*<p>The study', text)
 
 
+@pytest.mark.slow
 def test_latecomer_itself_is_cited_as_its_citation_file_says(made):
     citation = yaml.safe_load((REPORTS.parent / "CITATION.cff").read_text("utf-8"))
     entry = re.search(r"@misc\{latecomer,.*?\n\}", made[1], re.DOTALL)[0]
@@ -120,6 +127,7 @@ def test_latecomer_itself_is_cited_as_its_citation_file_says(made):
     assert f"note = {{Version {citation['version']}}}" in entry
 
 
+@pytest.mark.slow
 def test_every_setting_of_every_method_is_told(made):
     table = re.search(r'aria-label="Protocols".*?</table>', made[1], re.DOTALL)[0]
     rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)[1:]
@@ -134,6 +142,7 @@ def test_every_setting_of_every_method_is_told(made):
     assert "posterior none" in table
 
 
+@pytest.mark.slow
 def test_headings_descend_one_level_at_a_time(made):
     levels = Page(made[1]).headings
     assert levels[0] == 1
@@ -141,12 +150,14 @@ def test_headings_descend_one_level_at_a_time(made):
     assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
+@pytest.mark.slow
 def test_every_figure_has_words_for_those_who_cannot_see_it(made):
     images = Page(made[1]).images
     assert len(images) >= 10
     assert all(len(text) > 40 for text in images)
 
 
+@pytest.mark.slow
 def test_page_says_what_the_brief_asks_of_it(made):
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", made[1]))
     for words in (
@@ -180,6 +191,7 @@ def test_page_says_what_the_brief_asks_of_it(made):
         assert words in text, words
 
 
+@pytest.mark.slow
 def test_a_certificate_is_never_printed_as_a_mean(made, made_up_run):
     values = pd.read_csv(made_up_run / "tables" / "bound-r0-product.csv")
     assert len(values) == 21  # 6 methods and one second predictor, 3 seeds
@@ -188,6 +200,7 @@ def test_a_certificate_is_never_printed_as_a_mean(made, made_up_run):
     assert "seed 0 & seed 1 & seed 2" in table
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("made")
 def test_files_beside_the_page(made_up_run):
     figures = {path.stem for path in (made_up_run / "figures").glob("*.svg")}
