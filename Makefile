@@ -26,7 +26,7 @@ test-slow: $(VENV)/test.stamp
 test-landing: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(SPREAD) -m "not (nightly or gpu)"
 
-# The rest of test-all: what takes a minute each.
+# The rest of test-all: the longest.
 test-nightly: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(SPREAD) -m "nightly and not gpu"
 

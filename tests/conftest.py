@@ -32,18 +32,11 @@ def pytest_collection_modifyitems(items):
     Processes take whole files in this order, so that none works alone at the end.
     """
     tests = Counter(item.path for item in items)
-    nightly, slow, theory = (
+    marked = [
         {item.path for item in items if item.get_closest_marker(mark)}
         for mark in ("nightly", "slow", "theory")
-    )
-    items.sort(
-        key=lambda item: (
-            item.path not in nightly,
-            item.path not in slow,
-            item.path not in theory,
-            -tests[item.path],
-        )
-    )
+    ]
+    items.sort(key=lambda item: (*(item.path not in files for files in marked), -tests[item.path]))
 
 
 @pytest.fixture(scope="session")

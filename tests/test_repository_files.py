@@ -38,7 +38,7 @@ def test_the_checks_are_the_parts_of_ci_side_by_side_with_a_cache():
     assert targets == ["lint types docs", "test-landing"]
 
 
-def test_what_no_landing_runs_runs_every_night_and_before_a_release():
+def test_what_no_landing_runs_runs_every_night_and_at_a_release():
     workflow = read(GITHUB / "workflows" / "nightly.yml")
     assert {"schedule", "push"} < workflow[True].keys()  # YAML 1.1 reads "on" as true
     assert workflow[True]["push"] == read(GITHUB / "workflows" / "release.yml")[True]["push"]

@@ -168,14 +168,12 @@ def _checks(material: Material) -> Iterator[Block]:
     """
     found = findings(material, CHECKS.values())
     yield Files({"checks.csv": findings_file(found)})
-    told = Markup("<strong>{code}</strong> {title}: {sentence}{more}")
+    told = Markup("<strong>{0.check.code}</strong> {0.check.title}: {0.sentence}{1}")
     if found:
-        first, others = [], []
-        for one, *rest in by_check(found):
-            more = f" ({len(rest)} more below)" if rest else ""
-            about = {"code": one.check.code, "title": one.check.title}
-            first.append(told.format(sentence=one.sentence, more=more, **about))
-            others += [told.format(sentence=other.sentence, more="", **about) for other in rest]
+        grouped, first, others = by_check(found), [], []
+        for one, *rest in grouped:
+            first.append(told.format(one, f" ({len(rest)} more below)" if rest else ""))
+            others += [told.format(other, "") for other in rest]
         yield Items(first, "checks")
         if others:
             yield Group([Items(others, "checks")], "What else they found")
@@ -184,7 +182,7 @@ def _checks(material: Material) -> Iterator[Block]:
                 "<strong>{0.code}</strong> {0.why} To clear it: {0.clear} Ignore it when: "
                 "{0.ignore} (<code>evaluation.ignore: [{0.code}]</code>)"
             ).format(one.check)
-            for one, *_ in by_check(found)
+            for one, *_ in grouped
         ]
         yield Group([Items(lines, "checks")], "What the checks mean, and when to ignore them")
     ignored = (material.study.get("evaluation") or {}).get("ignore") or ()

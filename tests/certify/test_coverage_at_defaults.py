@@ -181,7 +181,7 @@ def test_no_rule_of_the_door_fails_more_often_than_delta(door: str, k: int) -> N
             assert worst_failure(found, k, pool) <= DELTA, (door, k, pool)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_nor_does_any_with_fifty_clients_of_sixty(door: str) -> None:
     if offered(door, 60) and (found := bounds(door, 50, 60)) is not None:

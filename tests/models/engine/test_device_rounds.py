@@ -42,7 +42,7 @@ ON_HOST = {
     "pfedfda": "the share of a client's own estimate is the best of several by value",
     "pefll-bound": "a bound and its derivatives are computed in float64",
 }
-CONFIG = TrainConfig(rounds=3, cohort=3, local_steps=3, batch_size=4)
+CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
 SIZES = (3, 20, 7, 11, 5, 1, 9)
 CASES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in METHODS),

@@ -357,8 +357,14 @@ def test_a_run_answers_another_question_on_a_page_of_its_own(tmp_path):
             report(out, asks=asks)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("place", ["report.html", "tables", "figures"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("report.html", marks=pytest.mark.slow),
+        pytest.param("tables", marks=pytest.mark.nightly),
+        pytest.param("figures", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_link_to_what_the_run_holds_is_not_followed(run_writer, tmp_path, place):
     run = run_writer(tmp_path / "run", seeds=(0,), labels=("pefll", "local"), artifacts=False)
     rows = (run / "rows.csv").read_bytes()
