@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
+# Hundreds of tests start a Python of their own, which would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install quickstart test test-slow test-landing test-nightly test-all lint types docs dist bench clean
 

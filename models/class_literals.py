@@ -20,7 +20,7 @@ _OF_NEWCOMERS = ("finetune_steps", "novel_rounds", "novel_steps")
 def serving(file: Path) -> dict[str, int]:
     """Read the defaults of new clients' steps in a method's file and in its families."""
     found: dict[str, int] = {}
-    for part in ast.walk(ast.parse(file.read_text("utf-8"))):
+    for part in ast.walk(_tree(file)):
         match part:
             case ast.ImportFrom(module=str() as home) if home.startswith(
                 "latecomer.models.families."
@@ -121,7 +121,7 @@ def _values(file: Path, node: ast.expr) -> list[Any]:
     """Return one value, or the keys of the table that is spread there."""
     match node:
         case ast.Starred(value=ast.Name(id=table)):
-            for line in ast.parse(_imports(file)[table].read_text("utf-8")).body:
+            for line in _tree(_imports(file)[table]).body:
                 match line:
                     case ast.AnnAssign(target=ast.Name(id=own), value=ast.Dict(keys=keys)) if (
                         own == table
@@ -130,8 +130,16 @@ def _values(file: Path, node: ast.expr) -> list[Any]:
     return [_value(node)]
 
 
+def _tree(file: Path) -> ast.Module:
+    return _parsed(file.read_text("utf-8"))
+
+
+# By its text: a method's own file may change while the process lives.
+_parsed = cache(ast.parse)
+
+
 def _class_of(file: Path, name: str) -> ast.ClassDef:
-    for cls in ast.parse(file.read_text("utf-8")).body:
+    for cls in _tree(file).body:
         if isinstance(cls, ast.ClassDef) and _literals_of(cls).get("name") == name:
             return cls
     return ast.ClassDef(name="", bases=[], keywords=[], body=[], decorator_list=[])
@@ -144,7 +152,7 @@ def _lineage(file: Path, cls: ast.ClassDef) -> Iterator[tuple[Path, ast.ClassDef
     for base in cls.bases:
         name = base.id if isinstance(base, ast.Name) else ""
         home = homes.get(name, file)
-        for one in ast.parse(home.read_text("utf-8")).body:
+        for one in _tree(home).body:
             if isinstance(one, ast.ClassDef) and one.name == name:
                 yield from _lineage(home, one)
 
@@ -152,7 +160,7 @@ def _lineage(file: Path, cls: ast.ClassDef) -> Iterator[tuple[Path, ast.ClassDef
 def _imports(file: Path) -> dict[str, Path]:
     """Return the file of each name that a file imports from the package's models."""
     homes: dict[str, Path] = {}
-    for line in ast.parse(file.read_text("utf-8")).body:
+    for line in _tree(file).body:
         if isinstance(line, ast.ImportFrom) and (line.module or "").startswith(_MODELS):
             place = _HERE.joinpath(*(line.module or "").removeprefix(_MODELS).split("."))
             homes |= {one.asname or one.name: place.with_suffix(".py") for one in line.names}

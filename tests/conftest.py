@@ -1,14 +1,19 @@
 """What tests of the whole package share."""
 
+import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
+
+from latecomer.models.methods.registry import METHODS
 
 # Property tests draw the same examples in every run, however slow or busy the machine is.
 settings.register_profile(
@@ -25,18 +30,44 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
-    """Begin with files of tests that take longest, then of simulations, then of most tests.
+# A command's options are read from signatures, which takes longer than many a command.
+typer.testing._get_command = cache(typer.testing._get_command)
 
+# What is tried on all methods is fast for one of each kind: without a server, global, with own
+# heads, with own steps, with own memory, in groups, by embeddings, by descriptors.
+FAST = {"local", "fedavg", "fedper", "per_fedavg", "knn_per", "ifca", "pfedhn", "pefll"}
+MOST = 20
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items):
+    """Put most methods' contracts among the slow tests, and the longest files first.
+
+    Files begin with those of tests that take longest, then of simulations, then of most tests.
     Processes take whole files in this order, so that none works alone at the end.
     """
+    mark_slow_methods(items)
+    yield
     tests = Counter(item.path for item in items)
     marked = [
         {item.path for item in items if item.get_closest_marker(mark)}
         for mark in ("nightly", "slow", "theory")
     ]
     items.sort(key=lambda item: (*(item.path not in files for files in marked), -tests[item.path]))
+
+
+def mark_slow_methods(items):
+    """Mark cases of tests over most methods: those of a method that is not among the fast ones."""
+    cases = defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec"):
+            named = set(re.split("[^a-z_]+", item.callspec.id)) & METHODS.keys()
+            cases[item.path, item.originalname].append((item, named))
+    for of_one_test in cases.values():
+        if len(set().union(*(named for _, named in of_one_test))) >= MOST:
+            for item, named in of_one_test:
+                if named and not named & FAST:
+                    item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

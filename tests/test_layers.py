@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -107,9 +108,14 @@ def modules(layer):
     return sorted((ROOT / layer).rglob("*.py"))
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text("utf-8"))
+
+
 def imports(path):
     """Yield what a file imports, relative imports with their dots."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -139,7 +145,7 @@ def test_layers_import_only_what_lies_below(layer):
 def named(path):
     """Yield the modules that a file names: in imports, wherever they stand, and in strings."""
     yield from imports(path)
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parsed(path)):
         text = node.value if isinstance(node, ast.Constant) else None
         if isinstance(text, str) and re.fullmatch(r"latecomer(\.\w+)+(:\w+)?", text):
             yield text.partition(":")[0]
@@ -319,7 +325,7 @@ def test_a_method_fits_on_a_few_pages():
         text = path.read_text("utf-8")
         told = [
             line.end_lineno - line.lineno + 1
-            for line in ast.walk(ast.parse(text))
+            for line in ast.walk(parsed(path))
             if isinstance(line, ast.AnnAssign) and getattr(line.target, "id", "") == "deviations"
         ]
         return len(text.splitlines()) - sum(told)

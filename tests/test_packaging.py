@@ -60,6 +60,7 @@ def test_version_is_the_same_everywhere():
     assert latecomer.__version__ == PROJECT["project"]["version"]
 
 
+@pytest.mark.slow
 def test_wheel_and_sdist_hold_every_module_and_data_file(built):
     wanted = files_in_the_tree()
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
@@ -77,6 +78,7 @@ print(latecomer.certify_losses([0.1] * 30).sentence[:30])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["hook", "path"])
 def test_the_folder_above_a_clone_imports_what_is_installed(how, tmp_path, built):
     """An editable install is a hook that Python asks last; a wheel is a folder on the path."""

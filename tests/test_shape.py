@@ -6,6 +6,7 @@ readers, editors and mypy.
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,9 +46,12 @@ SPREAD = {
 }
 
 
+parsed = cache(ast.parse)
+
+
 def functions(text, where="here.py"):
     """Yield the name and the number of lines of every function, docstring included."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{where}:{node.name}", node.end_lineno - node.lineno + 1
 
@@ -96,7 +100,7 @@ def bundles(function):
 
 def spread(text):
     """Yield the lines of calls of the package's own functions that spread such a dictionary."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("latecomer"):

@@ -13,6 +13,8 @@ from latecomer.commands.run_display import run_and_report
 from latecomer.eval.runs.executor import Report
 from latecomer.eval.runs.job import attempt
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).resolve().parent.parent / "ARCHITECTURE.md").read_text("utf-8")
 WALK = PAGE.partition("\n## A walk")[2].partition("\n## ")[0]
 STEP = re.compile(r"^( *)- `([\w.]+)`: \S", re.MULTILINE)
@@ -92,7 +94,6 @@ def test_the_list_is_short_and_names_functions():
         assert inspect.isfunction(function(name)), name
 
 
-@pytest.mark.slow
 def test_every_step_runs_within_the_one_it_stands_under(run):
     heard, _ = run
     for place, (depth, name) in enumerate(STEPS):

@@ -104,6 +104,7 @@ def test_folds_score_every_point_by_a_model_that_never_saw_it() -> None:
     assert all(own | held == points for own, held in seen["calls"])
 
 
+@pytest.mark.slow
 def test_folds_come_from_the_seed_and_the_client_alone() -> None:
     base = certify_predictor(nearest, CLIENTS, folds=4, seed=1)
     backwards = dict(reversed(CLIENTS.items()))
@@ -118,6 +119,7 @@ def test_folds_come_from_the_seed_and_the_client_alone() -> None:
     assert any("with 18 to 18 support points" in text for text in base.certificate.assumptions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folds", [1, 4])
 def test_labels_to_be_predicted_never_reach_the_predictor(folds: int) -> None:
     """Poison the labels of held points: the predictions must not change, only the score."""
@@ -143,6 +145,7 @@ def test_labels_to_be_predicted_never_reach_the_predictor(folds: int) -> None:
         np.testing.assert_equal(given[folds:], honest[folds:])
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_runs(capsys) -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "pages" / "any_function.md"
     (code,) = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.DOTALL)

@@ -61,6 +61,7 @@ def refused(*arguments: str) -> str:
     return err
 
 
+@pytest.mark.slow
 def test_standard_input_is_a_file_like_any_other(losses: str) -> None:
     rows = [
         dict(zip(("client", "loss", "site", "drawn"), row.split(","), strict=True)) for row in ROWS
@@ -75,6 +76,7 @@ def test_standard_input_is_a_file_like_any_other(losses: str) -> None:
     assert "standard input, record 0: loss must lie in [0, 1], got 7.0" in done.stderr
 
 
+@pytest.mark.slow
 def test_shifts_are_those_of_python(losses: str) -> None:
     asked = ("--shift", "kl=0,0.1", "--shift", "tv=0.1", "--subgroup", "0.3", "--target", "0.4")
     how = ("--rule", "blend", "--seed", "1")
@@ -96,6 +98,7 @@ def test_shifts_are_those_of_python(losses: str) -> None:
     assert len(kl["statements"]) == 3
 
 
+@pytest.mark.slow
 def test_a_target_alone_asks_for_every_way_to_differ(losses: str) -> None:
     found = record(losses, "--target", "0.4")["shifts"]
     assert [one["ball"] for one in found] == ["kl", "tv", "chi2", "subgroup"]
@@ -141,6 +144,7 @@ def test_tails_groups_and_another_model(losses: str, others: str) -> None:
         assert words in shown
 
 
+@pytest.mark.slow
 def test_a_pool_reaches_everything_but_groups(losses: str, others: str) -> None:
     asked = ("--pool-size", "60", "--rule", "product_wor_averaged", "--target", "0.4")
     beside = ("--above", "0.2", "--curve", "--against", others)
@@ -326,6 +330,7 @@ def test_other_clients_in_the_second_file(losses: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_loaded(losses: str, others: str) -> None:
     code = (
         "import sys; from latecomer.commands.app import main\n"

@@ -66,6 +66,7 @@ def test_the_page_says_what_the_terminal_says(losses: str) -> None:
     assert "<b>x</b>" not in page
 
 
+@pytest.mark.slow
 def test_the_page_is_one_file_that_asks_nobody(losses: str) -> None:
     asked = (losses, *ALL, "--by", "site", "--seed", "5")
     page, _ = page_of(*asked)
@@ -77,6 +78,7 @@ def test_the_page_is_one_file_that_asks_nobody(losses: str) -> None:
     assert page == page_of(*asked)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked", [[], ["--rule", "conformal", "--by", "site"], ["--loss-max", "4", "--curve"],
               ["--target", "0.1"], ["--pool-size", "60", "--rule", "product_wor_averaged", *ALL]],

@@ -87,6 +87,7 @@ def as_parquet(tmp_path: Path, frame: pd.DataFrame) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_every_kind_of_source_gives_the_same_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +341,7 @@ def test_a_pool_says_what_it_leaves_for_the_clients_that_were_not_scored() -> No
 NAMED = st.text(st.characters(categories=["Ll"]), max_size=4).map("c".__add__)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(NAMED, st.floats(0, 1), min_size=1, max_size=8))
 def test_any_losses_give_a_bound_above_their_mean(losses: dict[str, float]) -> None:

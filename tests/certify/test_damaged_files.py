@@ -284,8 +284,15 @@ CHECKS = {"certify": check_certify, "by": check_by, "against": check_against}
 CHECKS |= {"watch": check_watch, "pilot": check_pilot}
 
 
+# Of the same damage in three places the one in the middle is looked at by the fast tests.
+PLACED = [
+    pytest.param(name, marks=pytest.mark.slow if name.endswith((", first", ", last")) else ())
+    for name in CASES
+]
+
+
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", PLACED)
 def test_every_damage_through_every_door(name: str, door: str, good: str, tmp_path: Path) -> None:
     case, path = CASES[name], tmp_path / "losses.csv"
     path.write_bytes(case.content)

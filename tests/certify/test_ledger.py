@@ -80,6 +80,7 @@ def test_it_goes_on_where_it_stood_and_the_bytes_are_the_same(path, tmp_path):
     assert verify_ledger(other) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [0, 4])
 def test_cut_at_every_byte_of_the_last_line_nothing_acknowledged_is_lost(path, held):
     written(path, MOMENTS[:held])
@@ -97,6 +98,7 @@ def test_cut_at_every_byte_of_the_last_line_nothing_acknowledged_is_lost(path, h
         assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_kill_at_every_write_leaves_what_was_acknowledged(path, monkeypatch):
     """The disk takes so many bytes and no more: what was returned from is in the file."""
     written(path, MOMENTS[:3])
@@ -141,6 +143,7 @@ def test_clients_read_together_are_written_together(path, tmp_path, synced):
     assert together == one_by_one == verify_ledger(other)
 
 
+@pytest.mark.slow
 def test_a_kill_within_clients_read_together_leaves_whole_lines(path):
     """None of them was acknowledged: those whose lines are whole stay, and the chain goes on."""
     whole = written(path, MOMENTS[:1])
@@ -156,6 +159,7 @@ def test_a_kill_within_clients_read_together_leaves_whole_lines(path):
         assert path.read_bytes() == data + lines
 
 
+@pytest.mark.slow
 def test_a_change_of_any_byte_of_the_last_line_is_found(path):
     written(path)
     before = path.read_bytes()

@@ -106,6 +106,7 @@ def test_what_is_no_rule_is_one_line(folder, rule, says):
     assert says in err
 
 
+@pytest.mark.slow
 def test_a_pool_needs_a_rule_that_covers_it(folder):
     code, _, err = certify("--rule", "hoeffding.py:bound", "--pool-size", "90")
     assert code == 2
@@ -124,6 +125,7 @@ def test_the_rules_of_the_package_are_not_simulated_and_keep_their_names(folder)
     assert own_rule("mine.py:given").least == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["product", "chernoff_kl", pytest.param("product_mixture", marks=pytest.mark.nightly)]
 )

@@ -17,6 +17,7 @@ ASKED = {"target": 0.25, "expected": 0.17, "sd": 0.09}
 PRODUCT = ASKED | {"rule": "product"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [arriving, ledger, planning])
 def test_examples(module):
     assert doctest.testmod(module).failed == 0
@@ -95,6 +96,7 @@ def test_the_default_rule_keeps_its_probabilities_in_five_worlds(name):
     assert reached(found.likely) == pytest.approx(0.9, abs=0.03)
 
 
+@pytest.mark.slow
 def test_what_the_plan_asks_of_a_sample_is_whether_its_blend_is_at_most_the_target():
     generator = np.random.default_rng(3)
     for k in (10, 40):

@@ -34,6 +34,7 @@ def text(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_certificate_is_what_the_terminal_prints(path: str) -> None:
     asked = [
         "--shift",

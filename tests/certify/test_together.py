@@ -142,6 +142,7 @@ def test_joint_is_one_at_the_terminal_and_in_python(losses: str) -> None:
     assert alone.curve[1] == found.curve[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(2, 30), st.integers(0, 2**32 - 1))
 def test_joint_statements_fail_together_no_more_often_than_delta(k: int, seed: int) -> None:

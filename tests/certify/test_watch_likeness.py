@@ -91,6 +91,7 @@ def rings(streams, *, naive=False):
     return float(np.mean(each))
 
 
+@pytest.mark.slow
 def test_like_newcomers_ring_in_at_most_one_of_twenty_streams():
     draw = np.random.default_rng(3)
     like = [stream(draw, 400) for _ in range(300)]

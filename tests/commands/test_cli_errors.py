@@ -117,6 +117,7 @@ def test_mistakes_are_answered_in_one_line(arguments: list[str], line: str) -> N
     assert (code, out, err) == (2, "", f"latecomer: {line}\n")
 
 
+@pytest.mark.slow
 def test_width_of_the_terminal_wraps_no_error() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "latecomer", "bound", "maurer", "empirical_risk=.1", "k=1"],
@@ -169,6 +170,7 @@ def test_interruption_exits_130(monkeypatch: pytest.MonkeyPatch, said: str) -> N
     assert invoke("certify", "x.csv") == (130, "", f"latecomer: {said or 'interrupted'}\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_exits_130(tmp_path: Path) -> None:
     pipe = tmp_path / "losses.csv"
     os.mkfifo(pipe)
@@ -184,6 +186,7 @@ def test_ctrl_c_exits_130(tmp_path: Path) -> None:
     assert (process.returncode, err) == (130, "latecomer: interrupted\n")
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_leaves_no_traceback() -> None:
     done = subprocess.run(
         f"{sys.executable} -m latecomer bounds --json | head -c 1",

@@ -13,6 +13,8 @@ from latecomer.commands import run_display
 from latecomer.commands.app import app
 from latecomer.reports.page import page
 
+pytestmark = pytest.mark.slow
+
 STUDY = """
 study: again
 data: {name: npz, path: points.npz}
@@ -93,7 +95,6 @@ def test_it_says_the_same_without_work(finished, monkeypatch):
     assert run("--workers", "1") == again
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", CHANGES)
 def test_it_is_looked_at_when_anything_changed(finished, monkeypatch, tmp_path, what):
     copied = Path(shutil.copytree(finished[0], tmp_path / "copy"))
@@ -177,7 +178,6 @@ def linked(name: str) -> None:
     Path(name).symlink_to(Path("elsewhere").resolve())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", CHANGES_OF_PAGE)
 def test_a_page_is_made_again_when_anything_changed(finished, monkeypatch, tmp_path, what):
     monkeypatch.chdir(shutil.copytree(finished[0], tmp_path / "copy"))
@@ -187,7 +187,6 @@ def test_a_page_is_made_again_when_anything_changed(finished, monkeypatch, tmp_p
     assert made == [Path("runs/again")]
 
 
-@pytest.mark.slow
 def test_a_page_is_made_again_by_other_code_and_for_other_questions(
     finished, monkeypatch, tmp_path
 ):

@@ -59,6 +59,7 @@ def test_examples_are_understood(line):
     assert context.params
 
 
+@pytest.mark.slow
 def test_cheap_examples_run_as_they_stand(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("losses.csv").write_text(TABLE)

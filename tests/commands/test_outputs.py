@@ -110,6 +110,7 @@ def shell(line):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_stop_no_report(files, closed):
     done = shell(f"latecomer certify losses.csv --report page.html {closed}")

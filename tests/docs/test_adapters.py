@@ -194,6 +194,7 @@ def through_every_door(folder):
     return {**found, "stdin": told.rstrip("\n")}
 
 
+@pytest.mark.slow
 def test_thirty_losses_have_one_certificate(tmp_path):
     found = through_every_door(tmp_path)
     assert len(set(found.values())) == 1, found

@@ -23,6 +23,7 @@ def test_the_example_is_computed_anew(program, page, block):
     assert block(page, "example") == program.example_lines()
 
 
+@pytest.mark.slow
 def test_a_line_is_drawn_from_seeds(program):
     world = program.WORLDS["hopeless"]
     drawn = [program.missed(world, 6, seed)["sets"] for seed in range(20)]

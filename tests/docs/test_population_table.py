@@ -10,6 +10,8 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.frames.populations import population_curves, population_points, worst_group
 from latecomer.reports.guarantees.next_population import measured_frame
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "pages" / "theory" / "population_shift.md"
 METHODS = ("fedavg", "knn_per", "pefll")

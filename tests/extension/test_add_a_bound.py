@@ -1,5 +1,7 @@
 """A bound is one file: the catalogue, the front door, the command line and reports know it."""
 
+import pytest
+
 BOUND = '''
 """Markov's inequality for one client."""
 
@@ -39,6 +41,7 @@ print(citations([], [entry.source]).splitlines()[0])
 """
 
 
+@pytest.mark.slow
 def test_one_file_opens_every_door(package):
     package.write("bounds/one_data_set/markov.py", BOUND)
     listed, value, cited = package.run("-c", DOORS).splitlines()
@@ -48,6 +51,7 @@ def test_one_file_opens_every_door(package):
     assert len(package.written) == 1
 
 
+@pytest.mark.slow
 def test_the_command_line_lists_and_computes_it(package):
     package.write("bounds/one_data_set/markov.py", BOUND)
     assert "Markov's inequality for the mean loss" in package.run("-m", "latecomer", "bounds")

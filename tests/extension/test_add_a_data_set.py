@@ -55,6 +55,7 @@ def test_one_file_opens_every_door(package):
     assert len(package.written) == 1
 
 
+@pytest.mark.slow
 def test_the_command_line_lists_and_explains_it(package):
     package.write("eval/datasets/readers/wine.py", READER)
     listed = package.run("-m", "latecomer", "datasets", "--long")

@@ -67,6 +67,7 @@ print("torch" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_one_file_is_listed_cited_and_shown(package):
     package.write("models/methods/median.py", METHOD)
     named, cited, shown, looks_kept, torch = package.run("-c", SAY).splitlines()

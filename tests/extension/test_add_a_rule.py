@@ -56,6 +56,7 @@ def test_one_file_opens_every_door(package):
     assert len(package.written) == 1
 
 
+@pytest.mark.slow
 def test_the_command_line_certifies_by_it(package):
     package.write("certify/rules/hoeffding.py", RULE)
     table = package.root / "losses.csv"

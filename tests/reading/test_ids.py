@@ -53,6 +53,7 @@ def test_what_is_no_id_is_refused_by_its_type(given_id):
         spelling(given_id)
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_spelling_twice_changes_nothing(text):
     assert spelling(spelling(text)) == spelling(text)

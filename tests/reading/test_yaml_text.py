@@ -166,6 +166,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(TEXTS, PLAIN, max_size=4))
 def test_what_is_written_is_read_again(held):
     assert read_mapping(write_yaml(held), "here", "") == held

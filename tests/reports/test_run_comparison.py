@@ -36,6 +36,7 @@ def two(tmp_path_factory, run_writer):
     return first, second, third
 
 
+@pytest.mark.slow
 def test_settings_are_compared_by_label_whatever_their_order(two):
     settings = compare_runs(two[0], two[1])["settings"].set_index("setting")
     assert settings.loc["train.rounds"].tolist() == ["150", "300"]

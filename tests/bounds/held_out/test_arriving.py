@@ -40,6 +40,7 @@ EVIDENCE: dict[str, Any] = {
 scores = arrays(np.float64, st.integers(1, 15), elements=st.floats(0.0, 1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", PATHS)
 @given(losses=scores, delta=st.floats(1e-6, 0.9), top=st.sampled_from([1.0, 0.3, 7.0]))
 @settings(max_examples=30)
@@ -70,6 +71,7 @@ def test_streams_side_by_side_are_streams_by_themselves(rule: str) -> None:
             assert both[i, j] == pytest.approx(one, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_product_is_rounded_up_along_the_path() -> None:
     rng = np.random.default_rng(34)
     with mpmath.workdps(50):

@@ -220,6 +220,7 @@ def test_seeds_and_numbers_of_orders() -> None:
         assert spread[1] < spread[0], "more orders, less luck"
 
 
+@pytest.mark.slow
 def test_the_deviation_over_orders_is_that_of_the_bounds() -> None:
     """Told by one draw from the wealths at the bound, it is that of sixty draws' bounds."""
     losses = np.append(np.random.default_rng(8).beta(2.8, 13.7, 29), 1.0)

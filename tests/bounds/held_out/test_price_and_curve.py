@@ -85,6 +85,7 @@ def test_band_by_enumeration(n: int, pool: int, delta: float) -> None:
     assert width == 0.0 or Fraction(more, len(all_gaps)) > Fraction(delta)
 
 
+@pytest.mark.slow
 def test_band_is_below_that_of_independent_clients_and_approaches_it() -> None:
     pools = [110, 200, 1000, 4000]
     widths = pool_band(n_sampled=100, pool_size=pools, delta=DELTA)

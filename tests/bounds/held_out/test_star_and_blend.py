@@ -131,6 +131,7 @@ def test_leading_axes_are_problems_of_their_own() -> None:
         assert made.terms["price"].shape == (2, 2)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0]), min_size=1, max_size=9), st.integers(0, 3))
 def test_no_sample_gives_anything_but_a_number(losses: list[float], more: int) -> None:
     """Ruin, empty spreads, whole pools and pools whose rest can hold nothing."""
@@ -236,6 +237,7 @@ def test_the_smallest_refused_risk_of_an_uneven_wealth_is_no_bound() -> None:
     assert smallest > binom.isf(1e-6, trials, DELTA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fresh", [True, False])
 def test_pools_are_of_realised_scores_and_not_of_risks(fresh: bool) -> None:
     """A Gibbs error of one half for every client, 100 of 110 scored by one draw each.
@@ -287,6 +289,7 @@ def sample(place: int) -> Array:
     return np.concatenate([rest, np.ones(hopeless)])
 
 
+@pytest.mark.slow
 def test_on_a_bank_of_samples_a_blend_stays_near_the_best_bound_known() -> None:
     """Means over draws of 64 orders; where the product is best, the blend costs next to nothing."""
     excess, over_product = [], {}

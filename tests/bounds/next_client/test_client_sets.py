@@ -71,6 +71,7 @@ def test_clients_of_one_point_give_split_conformals_quantile() -> None:
     assert (few.population, float(few.delta_total)) == ("next-client", 0.1)
 
 
+@pytest.mark.slow
 def test_a_rule_that_is_not_monotone_is_asked_from_the_top() -> None:
     """A rule with a hole: below the first failure nothing counts, however well it does there."""
     scores = [[i / 10 for i in range(10)]] * 5
@@ -150,6 +151,7 @@ def test_pooled_points_promise_what_they_do_not_keep() -> None:
     assert (levels[:400, 25] > by_client).sum() <= limit(400, 0.1)
 
 
+@pytest.mark.slow
 def test_the_second_moment_speaks_of_true_rates() -> None:
     """A twentieth of the clients is always missed: the mean hides them, the second moment does not.
 

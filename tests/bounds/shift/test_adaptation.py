@@ -92,6 +92,7 @@ def deviation_of_two_samples(log_sets: float, m: int, delta: float) -> float:
     return float(2 / m + 2 * np.sqrt((m + 1) * (log_sets + np.log(8 / delta))) / m)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("coefficient", "dimensions"), [(4.0, (1, 2, 3, 10, 200)), (2.0, (3, 4, 10, 200))]
 )

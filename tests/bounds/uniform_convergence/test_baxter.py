@@ -49,6 +49,7 @@ def test_theorem_2_is_theorem_4_twice(c: float, n: int, eps: float, delta: float
     assert float(second) == pytest.approx(float(fourth), rel=1e-13)
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(CAPACITY, CAPACITY, COUNT, COUNT, DELTA)
 def test_epsilon_with_constant_capacities(a: float, b: float, n: int, m: int, delta: float) -> None:
@@ -115,6 +116,7 @@ def test_known_numbers() -> None:
     assert bool(pfedhn_eps(**real, n_samples=400).vacuous)
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(
     st.integers(1, 10**9), st.integers(1, 500), st.integers(1, 10**6), st.floats(0.1, 10.0), DELTA

@@ -226,6 +226,7 @@ def test_a_cut_file_is_refused(length, wheel) -> None:
     assert str(wheel) in one_line(lambda: read_federation(BY_NAME["verbagg"]))
 
 
+@pytest.mark.slow
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused(wheel) -> None:
     wheel.write_bytes(lzma.compress(bytes(1 << 25)))
     assert "holds more than" in one_line(lambda: read_federation(BY_NAME["verbagg"]))

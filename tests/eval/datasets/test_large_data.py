@@ -55,6 +55,7 @@ def test_femnist_sized_npz_fits_in_memory(tmp_path):
     assert float(built) < 1.5
 
 
+@pytest.mark.slow
 def test_leaf_shards_are_never_held_whole(small_files, tmp_path, monkeypatch):
     """Python holds a shard in ten times its file's size and more; one writer is a small part."""
     config = small_files("femnist", tmp_path)

@@ -205,6 +205,7 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path_factory, whole_f
     assert data is None or len(data) == 6
 
 
+@pytest.mark.slow
 @given(
     x=hnp.arrays(
         st.sampled_from([np.uint8, np.float16, np.float32, np.float64, np.int32, np.complex64]),

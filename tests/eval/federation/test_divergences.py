@@ -66,6 +66,7 @@ def test_the_error_is_the_mean_of_both_domains_rates():
     assert a_distance(a, b, seed=0).error == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 def test_standard_error_is_the_spread_over_draws():
     rng = np.random.default_rng(0)
     results = [
@@ -167,6 +168,7 @@ def test_a_net_tells_apart_what_a_line_cannot():
     assert radius.error < 0.05
 
 
+@pytest.mark.slow
 def test_a_net_finds_nothing_where_there_is_nothing_and_balances_domains():
     rng = np.random.default_rng(1)
     same = a_distance(rng.normal(size=(150, 3)), rng.normal(size=(30, 3)), seed=0, classifier="mlp")

@@ -40,6 +40,7 @@ def write(tmp_path, monkeypatch):
     return save
 
 
+@pytest.mark.slow
 def test_a_study_of_sizes_tells_accuracy_by_size(write, tmp_path, here):
     result = run(write(), out=tmp_path / "out", executor=here)
     assert (result.n_done, result.n_failed) == (4, 0)

@@ -140,6 +140,7 @@ def test_noise_vanishes_where_a_batch_is_the_whole_support(tiny):
     assert found["client_dissimilarity"] == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_measuring_changes_no_number_of_the_training():
     measured = evaluate_cell(config())
     plain = evaluate_cell(config(evaluation={"every": 2}))
@@ -160,6 +161,7 @@ def outcome():
     return evaluate_cell(config())
 
 
+@pytest.mark.slow
 def test_rows_bear_the_round_they_were_measured_in(outcome):
     norms = rows_of(outcome, "squared_gradient_norm")
     assert sorted(norms) == [0, 2, 3]
@@ -237,6 +239,7 @@ def test_it_is_measured_along_a_training_or_not_at_all():
         config(evaluation={"measures": ["convergence"]})
 
 
+@pytest.mark.slow
 def test_going_on_from_a_checkpoint_measures_the_same(outcome):
     class Slot:
         resume = None

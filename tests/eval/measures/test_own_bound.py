@@ -126,6 +126,7 @@ def test_an_entry_of_another_kind_is_one_line(study, bounds, says):
     assert says in refusal(study, f"bounds={bounds}")
 
 
+@pytest.mark.slow
 def test_a_bound_needs_clients_held_out(study):
     told = refusal(study, "bounds=['mine.py:b']", "split.certify=0")
     assert "needs held-out clients: split.certify must be above 0" in told

@@ -56,6 +56,7 @@ def stochastic():
     return run({"name": "pefll", "label": "s", "posterior": "gaussian", "alpha_theta": 1e-3})
 
 
+@pytest.mark.slow
 def test_one_unshifted_error_row_per_certification_client_and_predictor(stochastic) -> None:
     rows, _ = stochastic
     own = rows[(rows.group == "certification") & (rows.client != "")]
@@ -159,6 +160,7 @@ def test_personal_heads_are_beyond_the_capacity_bound() -> None:
     assert set(rows.personalization) == {"embedding"}
 
 
+@pytest.mark.slow
 def test_split_cell_measures_distances_without_a_method() -> None:
     rows, artifacts = run(None)
     assert set(rows.metric) == {"label_kl", "label_tv", "label_js", "label_hellinger", "a_distance"}
@@ -169,6 +171,7 @@ def test_split_cell_measures_distances_without_a_method() -> None:
     assert (counts.filter(like="class_") > 0).sum(axis=1).eq(2).all()
 
 
+@pytest.mark.slow
 def test_same_configuration_gives_the_same_rows(stochastic) -> None:
     again, _ = run({"name": "pefll", "label": "s", "posterior": "gaussian", "alpha_theta": 1e-3})
     pd.testing.assert_frame_equal(stochastic[0], again)

@@ -91,6 +91,7 @@ def test_the_product_pays_less_for_even_scores_and_no_bits_is_the_product_rule()
     assert float(certify_code(losses, "1", delta=0.05, plan=PLAN, rule="occam")) == float(exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["novel", "tuning"])
 def test_clients_outside_touch_no_certificate(monkeypatch: pytest.MonkeyPatch, whose: str) -> None:
     given = parse_study(SMALL).cells("")[-1].config

@@ -73,6 +73,7 @@ def totals(rows: pd.DataFrame, bound: str) -> pd.DataFrame:
     return rows[(rows.bound == bound) & (rows.term == "")].set_index("predictor")
 
 
+@pytest.mark.slow
 def test_certificates_are_made_from_the_cross_fitted_scores() -> None:
     plain, _ = run(PRODUCT)
     rows, artifacts = run({**PRODUCT, "folds": 4})
@@ -132,6 +133,7 @@ def test_seeds_that_share_delta_say_so() -> None:
     assert any("one of 4 certificates that hold at once, one a training seed" in t for t in texts)
 
 
+@pytest.mark.slow
 def test_shifted_clients_are_certified_one_by_one_and_at_once() -> None:
     shifts = {"blur": [0.5, 1.0], "rotation": [30.0], "extrapolation": [0.5]}
     split = SPLIT | {"reserve": 0.2}
@@ -326,6 +328,7 @@ def about(rows: pd.DataFrame, group: str) -> "pd.Series[bool]":
     return (rows.group == group) & (rows.metric != "gap")
 
 
+@pytest.mark.slow
 def test_certification_clients_touch_nothing_but_their_scores(honest, poisoned) -> None:
     after = poisoned(client_rows("certification"))
     same(honest, after, honest.group != "certification")

@@ -47,6 +47,7 @@ def run(method: Any, **changed: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.DataFrame([make_row(**row) for row in outcome.rows]), dict(outcome.artifacts)
 
 
+@pytest.mark.slow
 def test_a_fine_tuning_method_is_certified_with_its_ledger_and_kl() -> None:
     rows, artifacts = run(TUNING)
     own = rows[rows.bound == "r3:pooled"]
@@ -74,6 +75,7 @@ def test_a_fine_tuning_method_is_certified_with_its_ledger_and_kl() -> None:
     assert each.value.astype(float).mean() == pytest.approx(float(mean.value.iloc[0]))
 
 
+@pytest.mark.slow
 def test_in_a_finite_pool_it_is_no_certificate_and_says_why() -> None:
     rows, _ = run(TUNING, **POOL)
     total = rows[(rows.bound == "r3:pooled") & (rows.term == "")].iloc[0]
@@ -81,6 +83,7 @@ def test_in_a_finite_pool_it_is_no_certificate_and_says_why() -> None:
     assert "class by class" in total.message
 
 
+@pytest.mark.slow
 def test_every_class_is_measured_by_as_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
     original = personal_priors._tuned
@@ -158,6 +161,7 @@ def test_clients_that_lack_a_class_are_refused_before_anything_is_trained() -> N
     study.certificates[0].check_split("certificates.0", fine)
 
 
+@pytest.mark.slow
 def test_novel_clients_that_cannot_be_cut_leave_the_others_their_own_query() -> None:
     """Clients of a Dirichlet split differ in size: whose query is whose shows in its length."""
     split = {
@@ -190,6 +194,7 @@ def test_methods_that_do_not_fine_tune_get_none() -> None:
     assert "r3:pooled" not in set(rows.bound)
 
 
+@pytest.mark.slow
 def test_the_prior_does_not_see_what_measures_it(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
     original = personal_priors._tuned

@@ -248,6 +248,7 @@ def test_folds_score_all_points_and_seeds_can_share_delta() -> None:
         study.certificates[0].check_split("certificates.0", split)
 
 
+@pytest.mark.slow
 def test_clients_with_state_of_their_own_can_join() -> None:
     own = {"name": "fedper", "label": "fedper", "local_lr": 0.05, "novel_steps": 4}
     wanted = {**WANTED, "block": 2, "rule": "progressive"}

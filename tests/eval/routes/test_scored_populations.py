@@ -23,6 +23,7 @@ def scored(wrong, *, sampling="iid", pool=None) -> Scored:
     return Scored(scores, sampling, pool, "deterministic")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=20, deadline=None)
 @given(wrong=st.lists(st.integers(0, 20), min_size=3, max_size=40))

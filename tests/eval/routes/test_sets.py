@@ -97,6 +97,7 @@ def test_a_threshold_is_a_row_by_score_form_and_certified_condition(rows):
     assert set(told["sampling"]) == {"finite-pool"}
 
 
+@pytest.mark.slow
 def test_every_new_client_has_its_rows_under_every_shift(rows):
     own = rows[(rows["client"] != "") & (rows["bound"] == "sets:probability")]
     assert set(own["metric"]) == {"coverage", "set_size"}
@@ -165,6 +166,7 @@ def test_shares_of_clients_are_counted_once_the_split_is_known():
         entry.model_copy(update={"alpha": 0.05}).check_split("certificates.0", held)
 
 
+@pytest.mark.slow
 def test_levels_shared_by_seeds_are_those_of_confidence(rows):
     certificates = [{"route": "sets", "delta": 0.1, "per_seed": "union", "scores": ["adaptive"]}]
     shared = cells(certificates=certificates, seeds=[0, 1], shifts={})[1]

@@ -220,6 +220,7 @@ def poisoned(federation: Federation, places: range) -> Federation:
     return replace(federation, dataset=spoilt, **groups)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["tuning", "first"])
 def test_the_prior_sees_its_own_clients_and_no_other(
     monkeypatch: pytest.MonkeyPatch, whose: str

@@ -46,6 +46,7 @@ def proven() -> tuple[pd.DataFrame, pd.DataFrame]:
     return run(PROJECTED)
 
 
+@pytest.mark.slow
 def test_projected_weights_and_independent_clients_make_it_a_proof(proven: Any) -> None:
     own, facts = proven
     total = own[own.term == ""].iloc[0]
@@ -69,6 +70,7 @@ def test_projected_weights_and_independent_clients_make_it_a_proof(proven: Any) 
     assert {"gibbs_error", "mean_parameter_error"} <= set(told.index)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "split", "said"),
     [
@@ -92,6 +94,7 @@ def test_methods_without_a_posterior_get_none() -> None:
     assert own.empty
 
 
+@pytest.mark.slow
 def test_a_choice_of_classes_is_paid_for(proven: Any) -> None:
     _, masked = run(PROJECTED, evaluation={"classes": "known"})
     pays = [
@@ -101,6 +104,7 @@ def test_a_choice_of_classes_is_paid_for(proven: Any) -> None:
     assert pays == [0.0, pytest.approx(10 * np.log(2))]
 
 
+@pytest.mark.slow
 def test_only_the_certified_clients_support_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
     original = two_level._drawn
@@ -129,6 +133,7 @@ def test_only_the_certified_clients_support_counts(monkeypatch: pytest.MonkeyPat
     assert clean.centre_norm == moved.centre_norm
 
 
+@pytest.mark.slow
 def test_mean_weights_lie_in_the_ball_where_the_system_is_served() -> None:
     study = parse_study({**STUDY, "methods": [PROJECTED]})
     seen: list[float] = []

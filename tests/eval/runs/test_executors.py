@@ -155,6 +155,7 @@ def test_memory_is_not_blamed_where_something_else_ended_the_process(make_jobs, 
     assert ends[1].kind == "done"
 
 
+@pytest.mark.slow
 def test_an_error_is_one_line_and_no_retry(make_jobs, tmp_path):
     reports = carry_out(make_jobs("fedavg_fails"), workers=1)
     failed = [r for r in reports if r.kind == "failed"]
@@ -163,6 +164,7 @@ def test_an_error_is_one_line_and_no_retry(make_jobs, tmp_path):
     assert attempts(tmp_path) == ["local 0"]
 
 
+@pytest.mark.slow
 def test_workers_have_one_thread_and_this_process_keeps_its_own(make_jobs, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
@@ -226,6 +228,7 @@ def test_gpus_are_named_as_the_process_sees_them(monkeypatch):
     assert visible_gpus() == ("4", "GPU-7")
 
 
+@pytest.mark.slow
 def test_workers_keep_freed_memory_unless_the_user_says_otherwise(make_jobs, monkeypatch):
     monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "4096")
@@ -255,6 +258,7 @@ def test_tunables_of_the_users_own_leave_memory_alone(monkeypatch):
     assert worker_variables() == ONE_THREAD
 
 
+@pytest.mark.slow
 def test_leaving_early_ends_the_workers(make_jobs):
     children = Path(f"/proc/self/task/{os.getpid()}/children")
 
@@ -273,6 +277,7 @@ def test_leaving_early_ends_the_workers(make_jobs):
     assert not [command for command in commands if b"spawn_main" in command]
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_stop_in_time_leaves_no_lock(make_jobs, monkeypatch):
     monkeypatch.setattr("latecomer.eval.runs.local.GRACE_SECONDS", 0.3)
     jobs = make_jobs("deaf", ("local",))
@@ -321,6 +326,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.slow
 def test_rows_that_changed_after_the_end_are_not_done(make_jobs):
     jobs = make_jobs("work", ("local",))
     carry_out(jobs, workers=1)

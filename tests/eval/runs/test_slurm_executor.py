@@ -120,6 +120,7 @@ def test_cpus_of_a_job_are_for_clients(make_jobs, monkeypatch):
     assert list(read_rows(jobs[0].folder / "rows.csv")["value"]) == [3.0]
 
 
+@pytest.mark.slow
 def test_sbatch_is_told_what_a_cell_needs(make_jobs, slurm):
     executor = SlurmExecutor(
         partition="gpu",

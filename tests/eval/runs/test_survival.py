@@ -93,6 +93,7 @@ def first_cell(out, label="local", seed=0):
 EVERY_CELL = ["fedavg 0", "fedavg 1", "local 0", "local 1", "split None"]
 
 
+@pytest.mark.slow
 def test_two_runs_in_one_directory_do_every_cell_once(double, study, tmp_path, monkeypatch):
     monkeypatch.setenv("LATECOMER_TEST_PAUSE", "0.02")
     out = tmp_path / "out"
@@ -114,6 +115,7 @@ def test_two_runs_in_one_directory_do_every_cell_once(double, study, tmp_path, m
     assert not list(out.rglob("lock.*"))
 
 
+@pytest.mark.slow
 def test_a_cell_that_another_run_holds_is_waited_for(double, study, tmp_path, monkeypatch):
     """It is done by the other here; fails there; or the other falls silent and it is taken over."""
     monkeypatch.setattr(locks, "STALE_AFTER", 0.3)
@@ -208,6 +210,7 @@ def test_packed_cells_are_adopted_and_nothing_else_of_their_archive(double, stud
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_a_directory_is_extended_by_methods_seeds_and_shifts_only(double, study, tmp_path):
     out = tmp_path / "out"
     small = parse_study({**STUDY, "seeds": [1], "methods": ["fedavg"]})

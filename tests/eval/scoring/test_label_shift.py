@@ -38,6 +38,7 @@ def logits(x: Tensor) -> Tensor:
     return -(torch.cdist(x, MEANS) ** 2) / 2 + TRAINED.log()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 60))
 def test_no_other_shares_are_likelier(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)

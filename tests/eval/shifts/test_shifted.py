@@ -58,6 +58,7 @@ def bytes_of(x, rows):
     return {x[row].tobytes() for row in rows}
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(options=st.sampled_from(KINDS), seed=st.integers(0, 20), novel=st.integers(1, 6))
 def test_no_training_sample_in_any_evaluated_client(folder, options, seed, novel):
@@ -186,6 +187,7 @@ def test_the_paired_difference_is_taken_client_by_client():
         paired_effect(shifted[:2], control)
 
 
+@pytest.mark.slow
 def test_a_cell_reports_the_effect_and_what_is_missing(folder):
     config = {
         "study": "s",

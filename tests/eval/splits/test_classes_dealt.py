@@ -78,6 +78,7 @@ def test_dealt_overall_new_clients_may_hold_one_class_often_and_another_never():
     assert all((frequencies("by_group", seed) == 2).all() for seed in range(10))
 
 
+@pytest.mark.slow
 def test_certification_clients_are_still_a_uniform_sample_of_those_held_out():
     # 8 held-out clients hold 4 classes twice; certified are 4 of them. A uniform sample holds
     # each class once on average, and both of its clients with probability C(6,2)/C(8,4) = 3/14.

@@ -59,6 +59,7 @@ def test_labels_are_those_of_the_law(concentrations):
     assert counts.var(axis=0) == pytest.approx(variance, rel=0.2)
 
 
+@pytest.mark.slow
 @given(pair=st.lists(st.tuples(st.floats(0.2, 20), st.floats(0.2, 20)), min_size=2, max_size=6))
 def test_distances_bound_one_another(pair):
     first, other = (list(side) for side in zip(*pair, strict=True))

@@ -117,6 +117,7 @@ def test_scores_of_held_out_clients_are_exchangeable_with_fresh_ones():
         assert stats.chisquare(found).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_held_out_clients_are_independent_of_each_other():
     # In a finite pool of clients two scores are negatively dependent; independent draws are not.
     first, second = [], []

@@ -61,6 +61,7 @@ SETTINGS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(
     options=SETTINGS,

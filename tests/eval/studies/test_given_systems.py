@@ -168,6 +168,7 @@ class NoSlot:
         return None
 
 
+@pytest.mark.slow
 def test_a_study_scores_as_certify_predictor_does(write, tmp_path, here):
     study = load_study(write(methods=STUDY["methods"][1:]))
     done = run(study, out=tmp_path / "run", executor=here)

@@ -135,6 +135,7 @@ def test_the_examples_run_under_ten_methods(kind, write, tmp_path, here):
     assert run(study, out=tmp_path / "run", executor=here).n_skipped == 11
 
 
+@pytest.mark.slow
 def test_a_stem_gives_what_a_frozen_body_computed_at_every_step_gives(write, tmp_path):
     """New, held-out, arriving and shifted clients too; only rounding tells the two apart."""
     asked = {

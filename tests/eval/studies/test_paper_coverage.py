@@ -38,6 +38,7 @@ def listed() -> set[tuple[str, str]]:
     return {(source, item) for source, items in ITEMS.items() for item in items}
 
 
+@pytest.mark.slow
 def test_every_item_has_a_study():
     assert listed() == answered()
 
@@ -131,6 +132,7 @@ def told(item: str, setting: str, n_clients: int, group: str, percent: float) ->
     return f"{item}: {setting.rstrip(', ')}: {n_clients} {group}: {percent:.2f}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_a_report_sets_every_published_number_beside_ours(name):
     numbers = paper_numbers()

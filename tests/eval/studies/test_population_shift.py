@@ -40,6 +40,7 @@ def left(tmp_path_factory, here):
     return load_run(out)
 
 
+@pytest.mark.slow
 def test_distances_of_populations_stand_in_rows(left):
     told = left.rows[left.rows["metric"] == "population_distance"]
     assert set(told["shift"]) == {"type_weights"}

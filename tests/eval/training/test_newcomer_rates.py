@@ -109,6 +109,7 @@ def test_no_query_no_novel_and_no_certification_client_is_looked_at(trained):
     assert chosen[0] == chosen[1]
 
 
+@pytest.mark.slow
 def test_refitted_clients_are_served_as_newcomers_not_as_themselves(trained, monkeypatch):
     method, task, state, federation = trained
     monkeypatch.setattr(type(method), "serve", None)

@@ -153,6 +153,7 @@ def recorded(method: Method, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tens
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)
 def test_both_paths_agree_and_padding_stays_exactly_zero(
     name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -305,6 +306,7 @@ def weights(size: str) -> int:
     return convolutions + (2 * filters * 4 * 120 + 120) + (120 * 84 + 84) + (84 * 4 + 4)
 
 
+@pytest.mark.slow
 def test_traffic_counts_each_sizes_own_weights() -> None:
     task = make(dtype=torch.float32)
     method, dim = make_method("pfedhn", sizes=SIZES), 1 + 40 // 4

@@ -68,6 +68,7 @@ def in_units(state, clients):
     return np.array([variance.item(), intercept.item(), *slopes.tolist()])
 
 
+@pytest.mark.slow
 def test_the_fit_is_that_of_another_program() -> None:
     clients = clients_of(*simulated())
     _, _, state = fitted(clients, rounds=40)
@@ -84,6 +85,7 @@ def test_small_cohorts_lead_to_the_same_fit() -> None:
     np.testing.assert_allclose(in_units(state, clients), GOLDEN["simulated"], rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kept"), [("hsb82", [0, 1, 2]), ("contraception", [0, 2, 3, 4, 5])]
 )
@@ -161,6 +163,7 @@ def test_a_client_of_one_class_has_a_finite_intercept_that_grows_with_its_sample
     assert 0 < found[0] < found[1] < found[2] < 20
 
 
+@pytest.mark.slow
 def test_without_differences_between_clients_the_variance_goes_to_0() -> None:
     rng = np.random.default_rng(1)
     x, client = rng.normal(size=(600, 2)), np.repeat(np.arange(60), 10)

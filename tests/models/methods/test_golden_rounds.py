@@ -122,6 +122,7 @@ class Watched:
             assert_like(made + change, figures)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["serial", "vectorised"])
 def test_two_rounds_of_pfedhn(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     golden = json.loads((GOLDEN / "pfedhn_two_rounds.json").read_text())
@@ -160,6 +161,7 @@ def test_an_undrawn_embedding_goes_on_only_where_all_move() -> None:
         assert (after != first).any(dim=1).tolist() == moves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["serial", "vectorised"])
 def test_one_round_of_pefll(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     golden = json.loads((GOLDEN / "pefll_one_round.json").read_text())

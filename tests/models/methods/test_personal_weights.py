@@ -49,6 +49,7 @@ def test_untied_newcomers_are_fine_tuned(
     assert torch.equal(*logits)
 
 
+@pytest.mark.slow
 def test_a_stronger_tie_leaves_models_nearer_to_the_global_one(
     task: Task, make_population: Callable[..., Clients]
 ) -> None:

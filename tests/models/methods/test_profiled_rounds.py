@@ -170,6 +170,7 @@ def right(predict: Any, samples: Samples) -> float:
     return float((predict(samples.x).argmax(1) == samples.labels()).float().mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_two_groups_of_concepts_are_found_and_served_apart(seed: int) -> None:
     clients, task = two_concepts(), make_task(input_shape=(6,), n_classes=4)

@@ -128,6 +128,7 @@ def test_with_one_model_they_are_fedavg(task: Any, make_population: Any) -> None
     torch.testing.assert_close(served["fedem"], served["fedavg"], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ifca", "fedem"])
 def test_two_groups_that_name_classes_apart_are_found(
     name: str, task: Any, make_population: Any

@@ -181,6 +181,7 @@ def quadratic_after(w: float, rounds: int, **settings: float) -> Tensor:
     return found
 
 
+@pytest.mark.slow
 def test_a_minimiser_of_risk_and_ridges_is_where_training_stays_and_ends() -> None:
     least = 2 / (1 + 4 * RIDGE)
     at_least = torch.full((5,), least, dtype=torch.float64)
@@ -203,6 +204,7 @@ def test_decoupled_decays_of_the_same_strength_leave_the_minimiser() -> None:
     assert float((w["w"] - 2 / (1 + 4 * RIDGE)).abs().min()) > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", list(CALCULATORS))
 def test_the_bound_falls_with_every_full_batch_step_of_small_rate(
     objective: str, make_population: Callable[..., Clients]

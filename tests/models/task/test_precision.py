@@ -231,6 +231,7 @@ def test_training_on_is_in_the_same_precision() -> None:
         assert_same(further[0], further[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fedavg", "pefll"])
 def test_it_learns_as_much(name: str, task: Task, make_population: Population) -> None:
     """Toy clients of 2 of 4 classes, 32 of them x 8 test samples: within two standard errors."""

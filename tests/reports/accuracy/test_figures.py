@@ -89,6 +89,7 @@ def test_labels_with_room_stay_where_they_are():
     assert apart([10.0, 20.0, 40.0], step=5.0, top=50.0) == [10.0, 20.0, 40.0]
 
 
+@pytest.mark.slow
 def test_severities_stand_from_mild_to_strong(made_up_rows):
     frame = reports.shift_frame(made_up_rows)
     assert severity_places(frame, "rotation") == {"": 0.0, "15": 15.0, "30": 30.0, "45": 45.0}
@@ -111,6 +112,7 @@ def test_gap_figure_marks_every_seed(made_up_rows):
     assert ticks == [*names, *stochastic]
 
 
+@pytest.mark.slow
 def test_bound_figure_puts_vacuous_values_in_a_band_and_fills_certificates(made_up_rows):
     frame = reports.bound_frame(made_up_rows)
     figure = reports.bound_figure(frame, looks(LABELS))

@@ -208,6 +208,7 @@ def test_validation_chooses_an_earlier_round_so_that_nothing_diverged():
     assert "LC008" not in found(**made)
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_rows():
     assert found(**CASES["LC003"][0])["LC003"].startswith("FedAvg errs +5.0 points more than")
     assert "no less than 22.1%" in found(**CASES["LC001"][0])["LC001"]

@@ -176,6 +176,7 @@ def test_gap_needs_both_groups(read):
     assert gap_frame(read(rows)).empty
 
 
+@pytest.mark.slow
 def test_gap_agrees_with_the_rows_that_cells_write(made_up_rows):
     written = made_up_rows[made_up_rows["metric"] == "gap"]
     mine = gap_frame(made_up_rows)

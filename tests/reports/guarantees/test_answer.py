@@ -20,6 +20,7 @@ def test_the_least_margin_of_independent_clients_is_the_reference_price(mean, n,
     assert float(least_price(mean, n, delta)) == pytest.approx(float(theirs), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_least_margin_in_a_pool_is_the_pool_s_and_no_independent_clients() -> None:
     """Fifteen of the clients not trained on were scored: a sample of a pool, which pays less."""
     run = load_run(REFERENCE / "digits-all-methods")

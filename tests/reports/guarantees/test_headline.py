@@ -36,6 +36,7 @@ def chosen(material: Material):
     return choose(declared, material.rows, material.study)
 
 
+@pytest.mark.slow
 def test_the_sentence_has_confidence_model_seed_and_what_chose_it(digits: Material) -> None:
     answer = ASKS["certificate"](digits)
     assert answer is not None
@@ -130,6 +131,7 @@ def test_certificates_of_kept_runs_come_out_again_from_their_scores(run: str) ->
     assert after_looking(wrong, material.errors, material.study) is None
 
 
+@pytest.mark.slow
 def test_a_natural_splits_own_order_gives_its_certificates_again() -> None:
     """Numbers of natural clients are in no random order; a rule that averages over orders is."""
     material = Material.of(load_run(REFERENCE / "people"))
@@ -161,6 +163,7 @@ def equal_methods(run_writer, folder: Path) -> Material:
     return Material.of(load_run(made))
 
 
+@pytest.mark.slow
 def test_of_two_equal_methods_none_is_crowned(run_writer, tmp_path: Path) -> None:
     material = equal_methods(run_writer, tmp_path / "run")
     for kind in ("accuracy", "gap", "shift"):

@@ -93,6 +93,7 @@ def test_errors_under_the_shifts_are_told_beside_losses(run) -> None:
     assert said.endswith(f"from {100 * ends.min():.1f}% to {100 * ends.max():.1f}%.")
 
 
+@pytest.mark.slow
 def test_the_guarantee_that_seen_clients_chose_and_its_distance() -> None:
     answer, rows = answered("bound-vs-accuracy-digits", "bounds")
     proved = rows[
@@ -160,6 +161,7 @@ def test_the_declared_certificate_and_what_it_leaves() -> None:
     assert answer.numbers["n_clients"] == 30
 
 
+@pytest.mark.slow
 def test_breaking_radii_are_of_the_chosen_system_and_on_the_safe_side() -> None:
     answer, rows = answered("population-shift-digits", "certificate")
     proved = rows[(rows["metric"] == "certificate") & (rows["bound"] == "r0:product")]
@@ -178,6 +180,7 @@ def test_breaking_radii_are_of_the_chosen_system_and_on_the_safe_side() -> None:
     assert by_ball.max()["r0:subgroup"] <= share < by_ball.max()["r0:subgroup"] + 0.001
 
 
+@pytest.mark.slow
 def test_targets_are_told_apart() -> None:
     """Two certificates may have targets of their own: neither radius is said of the other's."""
     run = load_run(REFERENCE / "population-shift-digits")
@@ -258,6 +261,7 @@ def test_what_a_study_asks_is_said_or_guessed(
     assert asked(study) == kinds
 
 
+@pytest.mark.slow
 def test_answers_are_short() -> None:
     for name in ("digits-all-methods", "certificates-cifar10", "pefll-table1-5000-rounds"):
         for answer in answers(Material.of(load_run(REFERENCE / name))):

@@ -19,6 +19,7 @@ def made(made_up_run):
     return cards(Material.of(load_run(made_up_run)))
 
 
+@pytest.mark.slow
 def test_every_trained_model_has_a_card_that_any_parser_reads(made):
     names = [name for name in made if name.endswith(".json")]
     assert len(names) == 18

@@ -17,6 +17,8 @@ from latecomer.reports.frames.gaps import gap_frame, gap_intervals
 from latecomer.reports.page.page import page_of
 from latecomer.reports.words import gap_in_points
 
+pytestmark = pytest.mark.slow
+
 NAMES = {"pfedhn": "pFedHN", "pefll": "PeFLL"}
 NUMBER = r"[+\N{MINUS SIGN}]?[\d.]+"
 GAP = re.compile(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]")
@@ -101,7 +103,6 @@ def tables_with_gaps(page):
     return tables
 
 
-@pytest.mark.slow
 def test_one_number_in_every_place(places):
     found, *_ = places
     pages = [name for name in found if name.startswith("page")]

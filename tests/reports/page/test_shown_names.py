@@ -37,6 +37,7 @@ def written(run_writer: Writer, folder: Path, methods: list[Any], label: str) ->
     return run_writer(folder, change=as_fedma(label), study=study, **kinds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", ["fedma", {"name": "fedma", "label": "fedma", "local_lr": 0.1}])
 def test_figures_and_tables_say_what_of_fedma_it_is(
     tmp_path: Path, run_writer: Writer, entry: Any

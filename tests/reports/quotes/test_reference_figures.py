@@ -137,6 +137,7 @@ def test_no_passage_is_left_out():
     assert not NUMBER.findall(EXPERIMENTS[begin:first])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "asks"),
     [
