@@ -98,13 +98,44 @@ class Cell:
 def content_id(config: Mapping[str, Any]) -> str:
     """Twelve hexadecimal digits that name a configuration; the order of keys does not matter.
 
+    Nor does it matter in which folder the data lie: what they hold is in the ``data_hash``.
+
     Examples
     --------
     >>> content_id({"a": 1, "b": 2}) == content_id({"b": 2, "a": 1})
     True
+    >>> content_id({"data": {"name": "mnist", "root": "/data"}}) == content_id(
+    ...     {"data": {"name": "mnist"}}
+    ... )
+    True
     """
-    text = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    told = wherever_data_lie(config)
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
+
+
+def wherever_data_lie(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave the folders of data sets out of a cell's configuration or a study's settings.
+
+    Examples
+    --------
+    >>> moved = {"data": {"name": "mnist"}, "shifts": {"dataset": [{"name": "svhn", "root": "/d"}]}}
+    >>> wherever_data_lie(moved)["shifts"]
+    {'dataset': [{'name': 'svhn'}]}
+    """
+    told = dict(settings)
+    if "data" in told:
+        told["data"] = _without_root(told["data"])
+    shifts = told.get("shifts")
+    if isinstance(shifts, Mapping) and isinstance(shifts.get("dataset"), list):
+        told["shifts"] = {**shifts, "dataset": [_without_root(one) for one in shifts["dataset"]]}
+    return told
+
+
+def _without_root(data: Any) -> Any:
+    if not isinstance(data, Mapping):
+        return data
+    return {key: value for key, value in data.items() if key != "root"}
 
 
 def cells_of(resolved: Mapping[str, Any], data_hash: str, ways: Ways = NO_WAYS) -> tuple[Cell, ...]:

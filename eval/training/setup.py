@@ -114,9 +114,19 @@ def task_of(federation: Federation, model: ModelSettings, method: Method) -> Tas
     """Return the task with the study's target, or the largest of the method's own sizes.
 
     Cells of one study in one process share it.
+
+    Raises
+    ------
+    ValueError
+        The method has sizes of its own, and part of the study's target is frozen.
     """
     encoder = outside.file_hash(model.encoder) if is_own_encoder(model.encoder) else ""
     if method.sizes:
+        if model.frozen is not None:
+            raise ValueError(
+                "they are nets of their own, none of which model.frozen freezes: leave sizes or "
+                f"model.frozen out, got sizes={', '.join(method.sizes)}"
+            )
         kept = {name: getattr(model, name) for name in type(model).model_fields}
         model = ModelSettings(**{**kept, "target": largest(method.sizes)})
         return _task(federation, model, "", encoder)

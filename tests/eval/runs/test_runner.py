@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from PIL import Image
 
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run, read_rows
@@ -203,6 +205,33 @@ def test_a_study_worded_anew_goes_on_in_its_directory(double, study, tmp_path):
     again = run(reworded, out=out, **double("work"))
     assert (again.n_skipped, again.n_done) == (5, 5)
     assert "Said otherwise." in (out / "study.yaml").read_text("utf-8")
+
+
+def test_data_that_moved_are_the_same_data(double, tmp_path):
+    """A start where they lie elsewhere trains nothing again, nor does one that adopts."""
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        for number in range(8):
+            Image.new("L", (8, 8), 30 * number).save(tmp_path / place / f"{number}.png")
+    listed = [f"{sample % 8}.png,{sample % 4}\n" for sample in range(400)]
+    (tmp_path / "samples.csv").write_text("file,label\n" + "".join(listed))
+
+    def placed(root):
+        data = {"name": "table", "path": str(tmp_path / "samples.csv"), "image": "file"}
+        return changed(data={**data, "root": str(tmp_path / root)})
+
+    out = tmp_path / "out"
+    run(placed("here"), out=out, **double("work"))
+    shutil.rmtree(tmp_path / "here")
+    again = run(placed("there"), out=out, **double("work"))
+    assert (again.n_skipped, again.n_done) == (5, 5)
+    assert yaml.safe_load((out / "study.yaml").read_text())["data"]["root"].endswith("there")
+    other = run(placed("there"), out=tmp_path / "other", adopt=[out], **double("work"))
+    assert (other.n_adopted, other.n_done) == (5, 5)
+
+    for number in range(8):
+        Image.new("L", (8, 8), 20 * number).save(tmp_path / "there" / f"{number}.png")
+    assert run(placed("there"), out=out, **double("work")).n_skipped == 0
 
 
 def test_other_directories_are_refused_untouched(double, study, tmp_path):

@@ -119,6 +119,18 @@ def with_stem(folder):
     return {**made, "model": {**made["model"], "stem": "body"}}
 
 
+def test_sizes_of_a_method_and_a_frozen_body_are_two_nets(write, tmp_path, here):
+    sized = {"name": "pfedhn", "sizes": ["lenet-s", "lenet"]}
+    study = load_study(write(**frozen(tmp_path), methods=["fedavg", sized]))
+    with pytest.raises(InputError) as caught:
+        run(study, out=tmp_path / "run", executor=here)
+    assert str(caught.value) == (
+        "methods.1.sizes: they are nets of their own, none of which model.frozen freezes: leave"
+        " sizes or model.frozen out, got sizes=lenet-s, lenet"
+    )
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["images", "vectors", "tokens", "frozen body"])
 def test_the_examples_run_under_ten_methods(kind, write, tmp_path, here):
