@@ -134,8 +134,9 @@ def _tree(file: Path) -> ast.Module:
     return _parsed(file.read_text("utf-8"))
 
 
-# By its text: a method's own file may change while the process lives.
-_parsed = cache(ast.parse)
+@cache
+def _parsed(text: str) -> ast.Module:  # by its text: one's own file may change meanwhile
+    return ast.parse(text)
 
 
 def _class_of(file: Path, name: str) -> ast.ClassDef:

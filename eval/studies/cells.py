@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,7 +99,7 @@ class Cell:
 def content_id(config: Mapping[str, Any]) -> str:
     """Twelve hexadecimal digits that name a configuration; the order of keys does not matter.
 
-    Nor does it matter in which folder the data lie: what they hold is in the ``data_hash``.
+    Nor does it matter in which folders data and files of one's own lie: what they hold is hashed.
 
     Examples
     --------
@@ -109,33 +110,37 @@ def content_id(config: Mapping[str, Any]) -> str:
     ... )
     True
     """
-    told = wherever_data_lie(config)
+    told = wherever_files_lie(config)
     text = json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
 
 
-def wherever_data_lie(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave the folders of data sets out of a cell's configuration or a study's settings.
+def wherever_files_lie(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave folders out of a cell's configuration or a study: of data sets, and of full paths.
 
     Examples
     --------
-    >>> moved = {"data": {"name": "mnist"}, "shifts": {"dataset": [{"name": "svhn", "root": "/d"}]}}
-    >>> wherever_data_lie(moved)["shifts"]
-    {'dataset': [{'name': 'svhn'}]}
+    >>> wherever_files_lie({
+    ...     "data": {"name": "mnist", "root": "data"}, "model": {"target": "/home/me/net.py:Net"}
+    ... })
+    {'data': {'name': 'mnist'}, 'model': {'target': 'net.py:Net'}}
     """
-    told = dict(settings)
-    if "data" in told:
-        told["data"] = _without_root(told["data"])
+    told = {name: _named(one) for name, one in settings.items()}
     shifts = told.get("shifts")
-    if isinstance(shifts, Mapping) and isinstance(shifts.get("dataset"), list):
-        told["shifts"] = {**shifts, "dataset": [_without_root(one) for one in shifts["dataset"]]}
+    others = shifts.get("dataset") if isinstance(shifts, dict) else None
+    for data in (told.get("data"), *(others if isinstance(others, list) else ())):
+        if isinstance(data, dict):
+            data.pop("root", None)
     return told
 
 
-def _without_root(data: Any) -> Any:
-    if not isinstance(data, Mapping):
-        return data
-    return {key: value for key, value in data.items() if key != "root"}
+def _named(value: Any) -> Any:
+    """Copy plain data with the names of files in place of their full paths."""
+    if isinstance(value, Mapping):
+        return {_named(key): _named(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_named(one) for one in value]
+    return Path(value).name if isinstance(value, str) and os.path.isabs(value) else value
 
 
 def cells_of(resolved: Mapping[str, Any], data_hash: str, ways: Ways = NO_WAYS) -> tuple[Cell, ...]:

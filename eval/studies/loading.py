@@ -86,8 +86,8 @@ def _entries(raw: Mapping[str, Any]) -> list[Any]:
 def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
     """Write out the full paths of files that lie beside the study file.
 
-    They are those of methods, their checkpoints, rules, bounds and networks of one's own, and
-    weights.
+    They are those of methods, their checkpoints, rules, bounds, shifts and networks of one's own,
+    weights, and Python files of data.
     """
     from latecomer.models.outside import beside
 
@@ -99,6 +99,11 @@ def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
     if isinstance(model.get("weights"), str):
         here = (folder / Path(model["weights"]).expanduser()).resolve()
         model["weights"] = str(here) if here.is_file() else model["weights"]
+    shifts, data = raw.get("shifts"), raw.get("data")
+    functions = shifts.get("function") if isinstance(shifts, dict) else None
+    for entry in (data, *(functions if isinstance(functions, list) else ())):
+        if isinstance(entry, dict) and isinstance(entry.get("path"), str):
+            entry["path"] = beside(entry["path"], folder)
     certificates = raw.get("certificates")
     for entry in certificates if isinstance(certificates, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("rule"), str):

@@ -17,8 +17,18 @@ from latecomer.eval.runs.executor import Report
 from latecomer.eval.runs.job import carry_out, why
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study
+from latecomer.eval.studies.loading import load_study
 
 HERE = Path(__file__).parents[1]
+NET = """
+from math import prod
+
+from torch import nn
+
+
+def Net(input_shape, n_out):
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(input_shape), n_out))
+"""
 STUDY = {
     "study": "tiny",
     "question": "Does it run?",
@@ -232,6 +242,31 @@ def test_data_that_moved_are_the_same_data(double, tmp_path):
     for number in range(8):
         Image.new("L", (8, 8), 20 * number).save(tmp_path / "there" / f"{number}.png")
     assert run(placed("there"), out=out, **double("work")).n_skipped == 0
+
+
+def test_files_that_moved_with_their_study_are_the_same_files(double, tmp_path):
+    shift = "def darker(x, severity, rng):\n    return x * severity\n"
+    written = {
+        **STUDY,
+        "model": {"target": "net.py:Net"},
+        "shifts": {"function": [{"path": "own.py:darker", "label": "dark", "severities": [0.5]}]},
+    }
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "own.py").write_text(shift)
+    (tmp_path / "here" / "net.py").write_text(NET)
+    (tmp_path / "here" / "study.yaml").write_text(yaml.safe_dump(written))
+    out = tmp_path / "out"
+    run(load_study(tmp_path / "here" / "study.yaml"), out=out, **double("work"))
+
+    (tmp_path / "here").rename(tmp_path / "there")
+    moved = tmp_path / "there" / "study.yaml"
+    again = run(load_study(moved), out=out, **double("work"))
+    assert (again.n_skipped, again.n_done) == (5, 5)
+    other = run(load_study(moved), out=tmp_path / "other", adopt=[out], **double("work"))
+    assert other.n_adopted == 5
+
+    (tmp_path / "there" / "own.py").write_text(shift.replace("x * severity", "x + severity"))
+    assert run(load_study(moved), out=out, **double("work")).n_skipped == 0
 
 
 def test_other_directories_are_refused_untouched(double, study, tmp_path):
