@@ -137,7 +137,10 @@ def wherever_files_lie(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _named(value: Any) -> Any:
     """Copy plain data with the names of files in place of their full paths."""
     if isinstance(value, Mapping):
-        return {_named(key): _named(one) for key, one in value.items()}
+        named = {_named(key): _named(one) for key, one in value.items()}
+        return (
+            named if len(named) == len(value) else dict(value)
+        )  # files of one name in two folders
     if isinstance(value, list | tuple):
         return [_named(one) for one in value]
     return Path(value).name if isinstance(value, str) and os.path.isabs(value) else value

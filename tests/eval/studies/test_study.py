@@ -376,6 +376,15 @@ def test_a_rule_is_listed_once():
         quickstart(f"certificates=[{own % 'pefll'}, {own % 'pefll, fedavg'}]")
 
 
+def test_files_of_one_name_in_two_folders_are_two_files():
+    both = {"bound_sources": {"/a/mine.py:b": "1", "/b/mine.py:b": "2"}}
+    assert content_id(both) != content_id({"bound_sources": {"/b/mine.py:b": "2"}})
+    other = {"bound_sources": {"/a/mine.py:b": "3", "/b/mine.py:b": "2"}}
+    assert content_id(both) != content_id(other)
+    alone = {"bound_sources": {"/a/mine.py:b": "1"}}
+    assert content_id(alone) == content_id({"bound_sources": {"/b/mine.py:b": "1"}})
+
+
 @pytest.mark.slow
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), st.randoms())
 def test_content_id_ignores_the_order_of_keys(config, random):
