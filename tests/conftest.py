@@ -36,7 +36,7 @@ typer.testing._get_command = cache(typer.testing._get_command)
 # What is tried on all methods is fast for one of each kind: without a server, global, with own
 # heads, with own steps, with own memory, in groups, by embeddings, by descriptors.
 FAST = {"local", "fedavg", "fedper", "per_fedavg", "knn_per", "ifca", "pfedhn", "pefll"}
-MOST = 20
+MANY_METHODS = 20
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,7 +64,7 @@ def mark_slow_methods(items):
             named = set(re.split("[^a-z_]+", item.callspec.id)) & METHODS.keys()
             cases[item.path, item.originalname].append((item, named))
     for of_one_test in cases.values():
-        if len(set().union(*(named for _, named in of_one_test))) >= MOST:
+        if len(set().union(*(named for _, named in of_one_test))) >= MANY_METHODS:
             for item, named in of_one_test:
                 if named and not named & FAST:
                     item.add_marker("slow")

@@ -12,7 +12,7 @@ from latecomer.eval.results.rows import COLUMNS, read_records, rows_to_text
 from latecomer.eval.runs.cell_directory import is_done
 from latecomer.eval.runs.job import Job
 from latecomer.eval.runs.provenance import environment
-from latecomer.eval.studies.cells import Cell, wherever_files_lie
+from latecomer.eval.studies.cells import Cell, without_folders
 from latecomer.eval.studies.settings import Study
 from latecomer.files import write_atomic, write_changed
 from latecomer.models.methods import METHODS, find_method
@@ -28,7 +28,7 @@ WRITTEN = (
 def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None:
     """Refuse a directory that holds another study, or that is no run directory.
 
-    Data and files of one's own may have moved: what they hold decides which cells are done.
+    Files whose content ids hold may have moved: it decides which cells are done.
 
     Parameters
     ----------
@@ -63,10 +63,10 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
         return
     advice = f"use another --out, with --adopt {folder} to keep what is finished"
     try:
-        there = wherever_files_lie(declared_study(folder))
+        there = without_folders(declared_study(folder))
     except (InputError, UnicodeDecodeError):
         raise InputError(f"{declared} is damaged: {advice}") from None
-    asked = wherever_files_lie(study.resolved())
+    asked = without_folders(study.resolved())
     differing = _differing(there, asked)
     changed = _differing(there, _without_additions(there, asked))
     if differing and (changed or not extend):

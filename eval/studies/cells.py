@@ -42,6 +42,9 @@ WAY_NUMBERS_VERSION: Mapping[str, Mapping[str, int]] = {
     "path": {"vectorised": 2},
 }
 
+# A network's files: their content is among the versions.
+_HASHED_OF_MODEL = ("target", "encoder", "weights")
+
 Ways = Mapping[str, tuple[str, int | None]]
 """By a method's label: the path that its cells record, and that path's version, if not as above."""
 NO_WAYS: Ways = MappingProxyType({})
@@ -99,7 +102,7 @@ class Cell:
 def content_id(config: Mapping[str, Any]) -> str:
     """Twelve hexadecimal digits that name a configuration; the order of keys does not matter.
 
-    Nor does it matter in which folders data and files of one's own lie: what they hold is hashed.
+    Nor does it matter in which folders files lie whose content it holds too.
 
     Examples
     --------
@@ -110,39 +113,39 @@ def content_id(config: Mapping[str, Any]) -> str:
     ... )
     True
     """
-    told = wherever_files_lie(config)
+    told = without_folders(config)
     text = json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
 
 
-def wherever_files_lie(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave folders out of a cell's configuration or a study: of data sets, and of full paths.
+def without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out of a cell's configuration, or of a study, where the files lie that ids hash.
+
+    Those are data sets, frozen splits and functions that shift, and a network's or an encoder's
+    file and weights.  Rules, bounds and methods of one's own keep their paths, which rows bear.
 
     Examples
     --------
-    >>> wherever_files_lie({
+    >>> without_folders({
     ...     "data": {"name": "mnist", "root": "data"}, "model": {"target": "/home/me/net.py:Net"}
     ... })
     {'data': {'name': 'mnist'}, 'model': {'target': 'net.py:Net'}}
     """
-    told = {name: _named(one) for name, one in settings.items()}
-    shifts = told.get("shifts")
-    others = shifts.get("dataset") if isinstance(shifts, dict) else None
-    for data in (told.get("data"), *(others if isinstance(others, list) else ())):
-        if isinstance(data, dict):
-            data.pop("root", None)
+    told = dict(settings)
+    told |= {key: _names(told[key]) for key in ("data", "split", "shifts") if key in told}
+    model = told.get("model")
+    if isinstance(model, Mapping):
+        hashed = {key: _names(model[key]) for key in _HASHED_OF_MODEL if key in model}
+        told["model"] = {**model, **hashed}
     return told
 
 
-def _named(value: Any) -> Any:
-    """Copy plain data with the names of files in place of their full paths."""
+def _names(value: Any) -> Any:
+    """Copy plain data with names of files in place of full paths, and without roots."""
     if isinstance(value, Mapping):
-        named = {_named(key): _named(one) for key, one in value.items()}
-        return (
-            named if len(named) == len(value) else dict(value)
-        )  # files of one name in two folders
+        return {key: _names(one) for key, one in value.items() if key != "root"}
     if isinstance(value, list | tuple):
-        return [_named(one) for one in value]
+        return [_names(one) for one in value]
     return Path(value).name if isinstance(value, str) and os.path.isabs(value) else value
 
 

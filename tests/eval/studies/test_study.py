@@ -376,13 +376,25 @@ def test_a_rule_is_listed_once():
         quickstart(f"certificates=[{own % 'pefll'}, {own % 'pefll, fedavg'}]")
 
 
-def test_files_of_one_name_in_two_folders_are_two_files():
-    both = {"bound_sources": {"/a/mine.py:b": "1", "/b/mine.py:b": "2"}}
-    assert content_id(both) != content_id({"bound_sources": {"/b/mine.py:b": "2"}})
-    other = {"bound_sources": {"/a/mine.py:b": "3", "/b/mine.py:b": "2"}}
-    assert content_id(both) != content_id(other)
-    alone = {"bound_sources": {"/a/mine.py:b": "1"}}
-    assert content_id(alone) == content_id({"bound_sources": {"/b/mine.py:b": "1"}})
+@pytest.mark.parametrize(
+    ("settings", "one"),
+    [
+        ("data: {name: table, path: FOLDER/a.csv, root: FOLDER}", True),
+        ("split: {kind: frozen, path: FOLDER/split.npz, hash: abc}", True),
+        ("shifts: {dataset: [{name: svhn, root: FOLDER}]}", True),
+        ("shifts: {function: [{path: 'FOLDER/own.py:f'}]}", True),
+        ("model: {target: 'FOLDER/net.py:Net', weights: FOLDER/w.safetensors}", True),
+        ("model: {encoder: 'FOLDER/enc.py:E'}", True),
+        ("model: {target: 'net.py:Net', words: FOLDER/words.txt}", False),
+        ("method: {name: 'FOLDER/mine.py:M'}", False),
+        ("method: {name: fedavg, table: FOLDER/a.csv}", False),
+        ("bounds: ['FOLDER/mine.py:b']", False),
+        ("certificates: [{rule: 'FOLDER/mine.py:b'}]", False),
+    ],
+)
+def test_an_id_leaves_out_where_files_lie_that_it_hashes_and_no_row_names(settings, one):
+    here, there = (yaml.safe_load(settings.replace("FOLDER", at)) for at in ("/here", "/there"))
+    assert (content_id(here) == content_id(there)) is one
 
 
 @pytest.mark.slow
