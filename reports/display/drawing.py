@@ -36,12 +36,8 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
         with mpl.rc_context(settings()), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             figure = draw(*args, **kwargs)
-            engine = figure.get_layout_engine()
-            if engine is not None:
+            if figure.get_layout_engine() is not None:
                 _place_empty_labels(figure)
-                # Laid out once here; with an engine, every save would draw twice.
-                engine.execute(figure)
-                figure.set_layout_engine(None)
             return figure
 
     return inside

@@ -23,6 +23,10 @@ def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
     with mpl.rc_context(settings()), warnings.catch_warnings():
         # A label in a script the figure font lacks is shown by the reader's own fonts.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        if (engine := figure.get_layout_engine()) is not None:
+            # Laid out once here; with an engine, every save would draw twice.
+            engine.execute(figure)
+            figure.set_layout_engine(None)
         figure.savefig(buffer, format=kind, metadata=stamp, dpi=DPI, facecolor=ground)
     return buffer.getvalue()
 

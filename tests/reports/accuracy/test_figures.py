@@ -308,6 +308,7 @@ def test_wide_and_narrow_are_two_layouts(made_up_rows):
     assert all(one != other for one, other in combinations(sizes, 2))
     # A phone shows 360 points about one to one: letters must not be drawn for a wider page.
     figure = reports.gap_figure(frame, looks(LABELS), width=NARROW)
+    svg_of(figure)
     box = figure.get_tightbbox()
     assert box.width <= NARROW + 0.05
 

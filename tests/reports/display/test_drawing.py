@@ -33,6 +33,8 @@ def test_places_of_empty_labels_change_nothing(monkeypatch, x_label, y_label, ti
 
 
 def test_ticks_of_an_axis_without_label_are_not_measured_for_one():
-    axes = two_axes("error (%)", "", "").axes[0]
+    figure = two_axes("error (%)", "", "")
+    svg_of(figure)
+    axes = figure.axes[0]
     assert axes.yaxis.label.get_position() == (0.0, 0.0)
     assert axes.xaxis.label.get_position() != (0.0, 0.0)
