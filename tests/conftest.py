@@ -41,12 +41,13 @@ MANY_METHODS = 20
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Put most methods' contracts among the slow tests, and the longest files first.
+    """Divide tests among fast, slow and nightly ones, and put the longest files first.
 
     Files begin with those of tests that take longest, then of simulations, then of most tests.
     Processes take whole files in this order, so that none works alone at the end.
     """
     mark_slow_methods(items)
+    mark_nightly_cases(items)
     yield
     tests = Counter(item.path for item in items)
     marked = [
@@ -68,6 +69,17 @@ def mark_slow_methods(items):
             for item, named in of_one_test:
                 if named and not named & FAST:
                     item.add_marker("slow")
+
+
+def mark_nightly_cases(items):
+    """Mark cases of thinned tests: all but the first and the last of each."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("thinned"):
+            cases[item.path, item.originalname].append(item)
+    for of_one_test in cases.values():
+        for item in of_one_test[1:-1]:
+            item.add_marker("nightly")
 
 
 @pytest.fixture(scope="session")

@@ -140,6 +140,7 @@ def refused(losses: Array, truth: float, pool: int | None = None) -> float:
     return float((both >= np.log(2.0 / DELTA) + allowance(losses.shape[1])).mean())
 
 
+@pytest.mark.thinned
 @pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize("name", WORLDS)
 def test_independent_clients(name: str) -> None:
@@ -155,6 +156,7 @@ def test_independent_clients(name: str) -> None:
     assert max(share, more) <= limit(BATCH)
 
 
+@pytest.mark.thinned
 @pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize("name", POOLS)
 def test_pools(name: str) -> None:

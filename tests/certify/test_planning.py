@@ -72,6 +72,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_default_rule_keeps_its_probabilities_in_five_worlds(name):

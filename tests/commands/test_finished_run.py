@@ -178,6 +178,7 @@ def linked(name: str) -> None:
     Path(name).symlink_to(Path("elsewhere").resolve())
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("what", CHANGES_OF_PAGE)
 def test_a_page_is_made_again_when_anything_changed(finished, monkeypatch, tmp_path, what):
     monkeypatch.chdir(shutil.copytree(finished[0], tmp_path / "copy"))

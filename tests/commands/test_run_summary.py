@@ -23,6 +23,7 @@ RUNS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", RUNS)
 def test_the_ending_answers_the_question(kind: str) -> None:

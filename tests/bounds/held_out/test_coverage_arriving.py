@@ -71,6 +71,7 @@ def test_product_path_holds_at_300_looks_together(world: World) -> None:
     assert failed <= limit(10_000)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("world", MEANS, ids=lambda world: world.__name__)
 def test_the_default_of_watch_holds_at_300_looks_together(world: World) -> None:
     losses = world(np.random.default_rng(97), (1000, LOOKS))
@@ -123,6 +124,7 @@ def test_a_running_minimum_is_about_clients_of_one_law() -> None:
     assert ever_below(path, 0.5) > limit(500)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("world", MEANS, ids=lambda world: world.__name__)
 def test_the_mixture_path_holds_and_a_mixture_that_is_not_paid_for_does_not(world: World) -> None:
     losses = world(np.random.default_rng(96), (500, 60))
@@ -159,6 +161,7 @@ NO_DRIFT: dict[str, tuple[World, float]] = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", NO_DRIFT)
 def test_false_alarms_of_10_000_runs_of_1_000_clients(name: str) -> None:
     """The threshold is what newcomers score on average: nothing is wrong yet, and only just."""

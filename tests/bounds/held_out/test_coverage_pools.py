@@ -104,6 +104,7 @@ RULES: dict[str, Callable[[Array, int], Array]] = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("world", POOLS, ids=lambda world: world.__name__)
 def test_pools(world: Callable[[Generator], tuple[Array, int]], rule: str) -> None:
@@ -140,6 +141,7 @@ def test_a_nearly_tight_pool_spends_delta_and_its_twin_is_caught(rule: str) -> N
     assert unseen.sum() > limit(8000), "the twin went unnoticed"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("fresh", [True, False])
 @pytest.mark.parametrize("rule", [*RULES, "wsr_wor"])
 def test_pool_rules_are_about_realised_scores_and_not_about_risks(rule: str, fresh: bool) -> None:

@@ -168,6 +168,7 @@ def test_the_second_moment_speaks_of_true_rates() -> None:
     assert bad < 0.25 * trials
 
 
+@pytest.mark.thinned
 @pytest.mark.theory
 @pytest.mark.parametrize("kind", ["alike", "different", "hopeless"])
 @pytest.mark.parametrize("k", [20, 50])

@@ -234,6 +234,7 @@ def log_wealth(bets: str, losses: Any, value: Any, radius: Any) -> Any:
     return mp.log(total / len(DUALS["kl"].points))
 
 
+@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "bets", [product_bets(), product_mixture_bets(), betting_mixture_bets()], ids=lambda b: b.rule

@@ -122,6 +122,7 @@ def drawn(rng: Generator, pool: Array, k: int, trials: int) -> Array:
     return np.asarray(pool[rng.random((trials, pool.size)).argsort(axis=1)[:, :k]])
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("ball", DUALS)
 @pytest.mark.parametrize("name", POOLS)
 def test_pools(ball: str, name: str, worst_mean: Any) -> None:

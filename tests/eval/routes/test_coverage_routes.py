@@ -64,6 +64,7 @@ def test_r3_pays_for_its_variances_in_both_steps(n_priors: int) -> None:
     assert (before > limit(TRIALS)) == (n_priors > 1)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("by_class", [True, False])
 @pytest.mark.parametrize("k", [300, 600])
 def test_r3_needs_halves_that_do_not_tell_of_each_other(k: int, by_class: bool) -> None:

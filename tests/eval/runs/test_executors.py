@@ -175,6 +175,7 @@ def test_workers_have_one_thread_and_this_process_keeps_its_own(make_jobs, monke
     assert "MKL_NUM_THREADS" not in os.environ
 
 
+@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "free", "asked", "most", "seen"),

@@ -88,7 +88,7 @@ def test_submitits_own_processes_give_the_rows_of_the_local_executor(make_jobs, 
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["cells"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_job_costs_its_cell_one_retry(make_jobs, tmp_path):
     reports = carry_out(SlurmExecutor(cluster="local", workers=1), make_jobs("dies_once"))
     assert told(reports) == [
@@ -112,7 +112,7 @@ def test_jobs_have_one_thread_though_the_study_has_more(make_jobs, slurm, monkey
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_cpus_of_a_job_are_for_clients(make_jobs, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     jobs = make_jobs("client_threads", ("local",))
@@ -152,7 +152,7 @@ def test_sbatch_is_told_what_a_cell_needs(make_jobs, slurm):
     } <= set(lines)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_job_on_a_failed_node_is_submitted_once_more(make_jobs, slurm):
     for job in ("1", "2"):
         (slurm / f"{job}.state").write_text("NODE_FAIL")

@@ -153,6 +153,7 @@ def recorded(method: Method, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tens
     return found
 
 
+@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)
 def test_both_paths_agree_and_padding_stays_exactly_zero(

@@ -46,6 +46,7 @@ def accuracy(method: ODPFLHN, task: Task, state: State, clients: Clients) -> flo
     return right / total
 
 
+@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*SET_ENCODERS, "unit-deepsets"])
 def test_every_encoder_learns(

@@ -85,7 +85,7 @@ def test_a_control_variate_is_the_gradient_that_the_client_saw(
             torch.testing.assert_close(found, value.grad, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_clients_without_drift_stay_where_all_agree(
     double: Task, make_population: Callable[..., Clients]
 ) -> None:

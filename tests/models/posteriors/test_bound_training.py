@@ -73,6 +73,7 @@ def test_a_saturated_bound_gives_finite_strengths() -> None:
     assert all(0 <= one <= STRONGEST for one in (found.hyper, found.encoder, found.theta))
 
 
+@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["serial", "vectorised"])
 @pytest.mark.parametrize("objective", ["bound", "bound_kl"])

@@ -81,6 +81,7 @@ def test_clients_and_seeds_that_one_model_lacks_are_left_out() -> None:
     assert found["difference"].item() == pytest.approx(0.0, abs=1e-15)
 
 
+@pytest.mark.thinned
 @pytest.mark.theory
 @pytest.mark.parametrize(("clients", "seeds", "own"), [(12, 3, 0.02), (24, 1, 0.0), (40, 5, 0.1)])
 def test_the_true_gap_is_inside_as_often_as_said(clients: int, seeds: int, own: float) -> None:

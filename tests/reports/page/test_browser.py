@@ -10,7 +10,7 @@ from latecomer import reports
 from latecomer.certify import page as loss_page
 from latecomer.reports import report
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thinned]
 
 FLAGS = (
     "--headless",

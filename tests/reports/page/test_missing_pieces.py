@@ -21,6 +21,7 @@ def drop(test):
     return lambda rows: [row for row in rows if not test(row)]
 
 
+@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
@@ -50,6 +51,7 @@ PAPER = {"study": "made-up", "scale": "reduced", "train": {"rounds": 150},
 ONE_SIZE = "pfedhn:Appendix C.5:trainable"
 
 
+@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
@@ -84,7 +86,7 @@ def test_failed_cells_only(tmp_path, run_writer):
     assert text.count("DivergedError: round 3") == 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_failed_seed_is_said_and_the_counts_follow(tmp_path, run_writer):
     def fail(rows):
         kept = [r for r in rows if (r["label"], r["seed"]) != ("fedavg", 2)]
@@ -125,7 +127,7 @@ def test_less_precision_in_training_is_said(made_up_rows):
         assert ("precision" in card["Training"]) == bool(precision)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_useful_but_unproven_value_is_called_so(tmp_path, run_writer):
     def shrink(rows):
         return [{**r, "value": r["value"] / 400} if r["bound"] == "ben_david" else r for r in rows]
@@ -156,6 +158,7 @@ def test_importing_and_reporting_loads_no_torch(run_writer, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", ["smoke", "reduced", "paper", None])
 def test_a_scale_that_only_shows_that_things_run_says_so_in_red_above_the_answer(
