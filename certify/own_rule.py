@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.certify.rules.declaration import Asked, Rule
+from latecomer.certify.rules.declaration import Asked, Rule, without_folder
 from latecomer.declared import module_at
 from latecomer.errors import InputError
 
@@ -145,7 +145,7 @@ def _as_rule(path: str, found: Any, kind: str) -> Rule:
         return replace(found, name=path, bound=lambda a: _checked(path, kind, given, (a,), a))
     return Rule(
         name=path,
-        words=f"{kind} {path}",
+        words=f"{kind} {without_folder(path)}",
         finite_pool=False,
         bound=lambda a: _checked(path, kind, found, (list(a.losses), a.level), a),
     )
@@ -182,9 +182,9 @@ def _checked(
         predictor="any",
         sampling="iid",
         assumptions=(),
-        source=path,
+        source=without_folder(path),
         rigorous=False,
-        reason=f"the proof of {called} is its author's",
+        reason=f"the proof of {kind} {without_folder(path)} is its author's",
     )
 
 

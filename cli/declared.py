@@ -13,6 +13,8 @@ from pkgutil import iter_modules
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from latecomer.files import at_home
+
 
 def declared(package: str, table: str) -> Mapping[str, Any]:
     """Collect by name the entries of the tuple ``table`` in each module of a package.
@@ -71,7 +73,7 @@ def module_at(place: str) -> ModuleType:
         There is no such module or file.
     """
     if place.endswith(".py"):
-        file = Path(place).expanduser()
+        file = at_home(place)
         if not file.is_file():
             raise ValueError(f"there is no file {file}, looked for from {Path.cwd()}")
         return _from_file(file.resolve())

@@ -10,6 +10,17 @@ from pathlib import Path
 from typing import IO
 
 
+def at_home(path: str | os.PathLike[str]) -> Path:
+    """Return a path with the home folder that a leading ``~`` or ``~name`` stands for.
+
+    That of nobody known is a name like any other, at which nothing lies.
+
+    >>> at_home("~nobody-of-this-name/table.csv").as_posix()
+    '~nobody-of-this-name/table.csv'
+    """
+    return Path(os.path.expanduser(path))
+
+
 def write_atomic(path: str | Path, data: bytes | str) -> None:
     """Replace a file in one step: temporary name beside it, fsync, rename, fsync of the folder.
 

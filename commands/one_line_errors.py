@@ -16,8 +16,10 @@ from typer.core import TyperGroup
 
 from latecomer.errors import InputError, nearest
 from latecomer.extras import advice
+from latecomer.files import at_home
 
 _LONG, _SHORT = 500, 60
+_HOME = re.compile(r"(?s)(?<=^--)([\w-]+=)(~.*)$")
 # Typer carries its own copy of click or imports the installed one; this finds the one in use.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
@@ -50,6 +52,10 @@ class OneLineErrors(TyperGroup):
             fail(str(error) or "interrupted")
             raise typer.Exit(130) from error
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Put home folders in place of ``--out=~/runs``, which shells leave as it is."""
+        return super().parse_args(ctx, [_HOME.sub(_at_home, one) for one in args])
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the commands in the order in which they are declared."""
         return list(self.commands)
@@ -62,6 +68,10 @@ class OneLineErrors(TyperGroup):
                 f"no command {args[0]!r}{nearest(args[0], names)}; commands: {', '.join(names)}"
             )
         return super().resolve_command(ctx, args)
+
+
+def _at_home(option: re.Match[str]) -> str:
+    return f"{option[1]}{at_home(option[2])}"
 
 
 def fail(message: str) -> int:

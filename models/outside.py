@@ -8,6 +8,7 @@ Finding one imports its module, that is, runs its code.
 
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from difflib import get_close_matches
@@ -53,8 +54,9 @@ def beside(name: str, folder: Path) -> str:
     'package.module:Mine'
     """
     place, _, cls = name.rpartition(":")
-    file = folder / Path(place).expanduser()
-    return f"{file.resolve()}:{cls}" if place.endswith(".py") and file.is_file() else name
+    file = os.path.join(folder, os.path.expanduser(place))
+    found = place.endswith(".py") and os.path.isfile(file)
+    return f"{os.path.realpath(file)}:{cls}" if found else name
 
 
 def import_method(name: str, taken: tuple[str, ...] = ()) -> "type[Method]":

@@ -2,9 +2,11 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from latecomer.certify.rules.declaration import without_folder
 from latecomer.certify.words import DASH, MINUS, bound_as_number, magnitude, points
 from latecomer.eval.names import (
     PUBLISHED,
@@ -137,13 +139,17 @@ def bound_name(bound: str) -> str:
     return f"{said}, {which}" if which else said
 
 
-def bound_id(bound: str) -> str:
-    """Return a bound's identifier, of one's own without its folder.
+def bound_ids(bounds: Iterable[str]) -> dict[str, str]:
+    """Return bounds' identifiers, of one's own without their folders unless two would be alike.
 
-    >>> bound_id("r0:/home/me/mine.py:b"), bound_id("pefll_32")
-    ('r0:mine.py:b', 'pefll_32')
+    >>> bound_ids(["r0:/home/me/mine.py:b", "pefll_32"])
+    {'r0:/home/me/mine.py:b': 'r0:mine.py:b', 'pefll_32': 'pefll_32'}
+    >>> list(bound_ids(["one/mine.py:b", "other/mine.py:b"]).values())
+    ['one/mine.py:b', 'other/mine.py:b']
     """
-    return re.sub(r"(^|:)[^:]*/", r"\1", bound)
+    short = {bound: re.sub(r"(^|:)[^:]*/", r"\1", bound) for bound in bounds}
+    alike = Counter(short.values())
+    return {bound: name if alike[name] == 1 else bound for bound, name in short.items()}
 
 
 def _called(bound: str) -> str:
@@ -157,7 +163,7 @@ def _called(bound: str) -> str:
     if rule in route.bound_names:
         return route.bound_names[rule]
     if ":" in rule:  # one of somebody's own, told without its folder
-        return route.rule_words.format(f"rule {rule.rpartition('/')[2]}")
+        return route.rule_words.format(f"rule {without_folder(rule)}")
     known = rule in {**rules_for(name), **rules_for("zero_one")}
     return route.rule_words.format(RULES[rule].words) if known else ""
 

@@ -15,6 +15,7 @@ from latecomer.eval.datasets.client_groups import in_groups
 from latecomer.eval.datasets.dataset import Dataset, as_labels, make_dataset
 from latecomer.eval.datasets.feature_columns import feature_columns, same_as_label, unread_owner
 from latecomer.eval.datasets.pictures import pictures
+from latecomer.files import at_home
 from latecomer.reading.column_names import client_hint, column_names, refuse_repeated
 from latecomer.reading.delimited import decimal_comma
 from latecomer.reading.ids import spelt_array, stands_for_none
@@ -159,7 +160,7 @@ def _pictures(
     if root is not None and not isinstance(root, str | Path):
         raise InputError(f"root must be the path of a folder, got {root!r}")
     column = _column(columns, "image", image)
-    folder = columns.folder if root is None else Path(root).expanduser()
+    folder = columns.folder if root is None else at_home(root)
     cells = list(columns.cells[column])
     return pictures(cells, column=f"image {column!r}", folder=folder, size=size, layout=layout)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.errors import InputError
-from latecomer.files import replacing
+from latecomer.files import at_home, replacing
 from latecomer.reading.ids import refuse_clients, spelt_array
 
 MAX_CLASSES = 65_536
@@ -171,7 +171,7 @@ class Dataset:
             The path does not end in ``.npz``, or the data have a publisher's test set or
             superclasses, which such a file does not hold.
         """
-        target = Path(path).expanduser()
+        target = at_home(path)
         if target.suffix != ".npz":
             raise InputError(f"path must end in .npz, got {str(path)!r}")
         if self.test is not None or self.coarse is not None:

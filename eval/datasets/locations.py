@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from latecomer.errors import InputError
+from latecomer.files import at_home
 from latecomer.reading.encoded_text import undecodable
 
 ENVIRONMENT = "LATECOMER_DATA"
@@ -41,9 +42,9 @@ def data_root(root: object = None) -> Path:
     if root is not None:
         if not isinstance(root, str | Path) or not str(root):
             raise InputError(f"data.root must be the path of a folder, got {root!r}")
-        return Path(root).expanduser()
+        return at_home(root)
     if os.environ.get(ENVIRONMENT):
-        return Path(os.environ[ENVIRONMENT]).expanduser()
+        return at_home(os.environ[ENVIRONMENT])
     import pooch
 
     return Path(pooch.os_cache("latecomer"))
@@ -98,7 +99,7 @@ def given_path(path: object, what: str) -> Path:
     """
     if not isinstance(path, str | Path) or not str(path):
         raise InputError(f"data.path must be the path of {what}, got {path!r}")
-    return Path(path).expanduser()
+    return at_home(path)
 
 
 def given_folder(path: object, what: str) -> Path:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.locations import reading, require_file
+from latecomer.files import at_home
 
 LAYOUTS: dict[str, str] = {
     "vector": "[N, D]",
@@ -127,7 +128,7 @@ def _file(cell: Any, folder: Path) -> Path | None:
     """Return the file that a cell names, None if it holds something else."""
     if isinstance(cell, Mapping):
         cell = None if cell.get("bytes") is not None else cell.get("path")
-    return folder / Path(cell).expanduser() if isinstance(cell, str | Path) else None
+    return folder / at_home(cell) if isinstance(cell, str | Path) else None
 
 
 def _opened(cell: Any, size: int | None, layout: str | None) -> NDArray[Any]:

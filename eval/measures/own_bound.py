@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from latecomer.certify.own_rule import coverage_of, own_rule
-from latecomer.certify.rules.declaration import Asked
+from latecomer.certify.rules.declaration import Asked, without_folder
 from latecomer.eval.measures.published_bounds import DELTA, PublishedBound
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.training.trained_model import TrainedModel
@@ -44,7 +44,7 @@ def own_values(place: str, trusted: bool, model: TrainedModel) -> Iterator[Publi
 
 def _reason(place: str, trusted: bool, sampling: str) -> str:
     """Say what is known of a bound, and what is not."""
-    short = place.rpartition("/")[2]
+    short = without_folder(place)
     if trusted:
         known = f"bound {short}, whose proof is its author's, is taken on trust"
     else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from latecomer.certify.rules.declaration import is_own
+from latecomer.certify.rules.declaration import is_own, without_folder
 from latecomer.declared import declared
 from latecomer.eval.measures.kinds.declaration import Measure, OwnPlace, Published
 
@@ -27,7 +27,7 @@ def bound_called(name: str, *, trusted: bool = False) -> Published:
         return PUBLISHED[name]
     return OwnPlace(
         name=name,
-        words=f"bound {name.rpartition('/')[2]}",
+        words=f"bound {without_folder(name)}",
         work="latecomer.eval.measures.own_bound:own_values",
         trusted=trusted,
     )

@@ -10,6 +10,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from latecomer.errors import InputError
+from latecomer.files import at_home
 from latecomer.reading.yaml_text import read_mapping
 
 ARCHIVE = "cells.tar.xz"
@@ -26,7 +27,7 @@ def run_folder(path: str | Path) -> Path:
     InputError
         When there is no ``study.yaml`` in it.
     """
-    folder = Path(path)
+    folder = at_home(path)
     if not (folder / "study.yaml").is_file():
         raise InputError(f"{folder} is no run directory: it has no study.yaml")
     return folder

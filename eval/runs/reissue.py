@@ -34,7 +34,7 @@ from latecomer.eval.runs.reissue_source import (
 )
 from latecomer.eval.runs.reissued_directory import LATE, Issued, write_reissued
 from latecomer.eval.scoring.scores_from_rows import Scores
-from latecomer.files import write_atomic
+from latecomer.files import at_home, write_atomic
 
 __all__ = ["LATE", "MARK", "Reissued", "declared_entries", "reissue"]
 
@@ -93,10 +93,10 @@ def reissue(
         When the run is not finished, its scores were made under other settings (folds, shifts,
         draws of a randomised predictor), or it is not known how its clients were drawn.
     """
-    there, folder = read_source(Path(source)), Path(out)
+    there, folder = read_source(at_home(source)), at_home(out)
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{folder} is there already: certificates are re-issued to a new --out")
-    output_folder("--out", out, there.path)
+    output_folder("--out", folder, there.path)
     plan = planned(there, entries)
     models = models_of(there)
     drawn = drawn_from(there, plan, models)

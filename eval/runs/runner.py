@@ -31,6 +31,7 @@ from latecomer.eval.studies.own_bounds import check_scored
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 from latecomer.extras import require
+from latecomer.files import at_home
 
 if TYPE_CHECKING:
     from latecomer.eval.federation.groups import Federation
@@ -171,7 +172,7 @@ def run(
     began = time.monotonic()
     require()
     _check_workers(workers)
-    folder = Path(out) if out is not None else Path("runs") / study.study
+    folder = at_home(out) if out is not None else Path("runs") / study.study
     check_sources(sources := _sources(adopt, folder))
     study = settled(study, gpus_elsewhere=getattr(executor, "gpus_per_cell", None))
     check_directory(folder, study, extend=extend)
@@ -190,7 +191,7 @@ def _check_workers(workers: int | None) -> None:
 
 def _sources(adopt: Iterable[str | Path], folder: Path) -> list[Path]:
     """Return the sources of finished cells, including this directory if its cells are packed."""
-    return [*map(Path, adopt), *([folder] if (folder / ARCHIVE).is_file() else [])]
+    return [*map(at_home, adopt), *([folder] if (folder / ARCHIVE).is_file() else [])]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.splits.clients import ClientRows
 from latecomer.eval.splits.law import Law
-from latecomer.files import write_atomic
+from latecomer.files import at_home, write_atomic
 
 Ints = NDArray[np.int64]
 _FORMAT = "latecomer split 1"
@@ -289,7 +289,7 @@ def _parted(rows: Ints, sizes: Ints) -> tuple[Ints, ...]:
 
 
 def _load(path: str | Path) -> dict[str, NDArray[Any]]:
-    file = Path(path).expanduser()
+    file = at_home(path)
     if not file.is_file():
         raise InputError(f"split.path: there is no file {file}")
     try:

@@ -1,5 +1,6 @@
 """Studies: reading a declaration and overriding it; a mistake is reported in one line."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -12,6 +13,7 @@ from latecomer.eval.studies.scales import changed, leaves_paper
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.studies.shipped import shipped_texts
 from latecomer.extras import require
+from latecomer.files import at_home
 
 
 def load_study(
@@ -72,7 +74,7 @@ def load_study(
     if raw.get("scale") == "paper" and leaves_paper(overrides, chosen=chosen):
         raw["scale"] = "reduced"
     if isinstance(name_or_path, Path) or name_or_path.endswith((".yaml", ".yml")):
-        _find_files(raw, Path(name_or_path).parent)
+        _find_files(raw, at_home(name_or_path).parent)
     return parse_study(raw)
 
 
@@ -87,7 +89,8 @@ def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
     """Write out the full paths of files that lie beside the study file.
 
     They are those of methods, their checkpoints, rules, bounds, shifts and networks of one's own,
-    weights, and Python files of data.
+    weights, and Python files of data; and paths of data, of a split and of shifts that lead nowhere
+    from the working directory.
     """
     from latecomer.models.outside import beside
 
@@ -97,13 +100,14 @@ def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
         if isinstance(model.get(key), str):
             model[key] = beside(model[key], folder)
     if isinstance(model.get("weights"), str):
-        here = (folder / Path(model["weights"]).expanduser()).resolve()
-        model["weights"] = str(here) if here.is_file() else model["weights"]
+        model["weights"] = _found(model["weights"], folder)
     shifts, data = raw.get("shifts"), raw.get("data")
     functions = shifts.get("function") if isinstance(shifts, dict) else None
     for entry in (data, *(functions if isinstance(functions, list) else ())):
         if isinstance(entry, dict) and isinstance(entry.get("path"), str):
             entry["path"] = beside(entry["path"], folder)
+    for section in ("data", "split", "shifts"):
+        _find_data(raw.get(section), folder)
     certificates = raw.get("certificates")
     for entry in certificates if isinstance(certificates, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("rule"), str):
@@ -116,8 +120,28 @@ def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
         entry["name"] = beside(entry["name"], folder)
         file = entry.get("checkpoint")
         if entry.get("needs_training") is False and isinstance(file, str):
-            here = (folder / Path(file).expanduser()).resolve()
-            entry["checkpoint"] = str(here) if here.is_file() else file
+            entry["checkpoint"] = _found(file, folder)
+
+
+def _find_data(section: Any, folder: Path) -> None:
+    """Write out the full paths of data beside the study file, where none are as it is written."""
+    if isinstance(section, list):
+        for entry in section:
+            _find_data(entry, folder)
+    if not isinstance(section, dict):
+        return
+    for key, value in section.items():
+        if key == "path" and isinstance(value, str):
+            if not os.path.exists(os.path.expanduser(value)):
+                section[key] = _found(value, folder)
+        else:
+            _find_data(value, folder)
+
+
+def _found(path: str, folder: Path) -> str:
+    """Return the full path of what lies at ``path`` from ``folder``; the path if nothing does."""
+    here = os.path.join(folder, os.path.expanduser(path))
+    return os.path.realpath(here) if os.path.exists(here) else path
 
 
 def _find_bounds(section: Any, folder: Path) -> None:
@@ -137,7 +161,7 @@ def _find_bounds(section: Any, folder: Path) -> None:
 def _read_source(name_or_path: str | Path) -> dict[str, Any]:
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")):
-        path = Path(name_or_path)
+        path = at_home(name_or_path)
         try:
             data = path.read_bytes()
         except FileNotFoundError:

@@ -21,7 +21,7 @@ from latecomer.reports.frames.chosen import (
     held_out,
 )
 from latecomer.reports.frames.errors import records
-from latecomer.reports.words import in_one_unit
+from latecomer.reports.words import bound_ids, in_one_unit
 
 _DEFAULT = f"r0:{DEFAULT_RULE}"
 
@@ -91,9 +91,10 @@ def _beside(
 def afterwards_table(frame: pd.DataFrame) -> Table:
     """Lay the frame out: a line for each system, a column for each rule."""
     several = frame["delta"].nunique() > 1
+    ids = bound_ids(frame["bound"])
     values: dict[str, list[float]] = {}
     for one in records(frame):
-        values.setdefault(_rule(one), []).append(one["value"])
+        values.setdefault(_rule(one, ids), []).append(one["value"])
     columns = {head: in_one_unit(own) for head, own in values.items()}
     shown = []
     for _, own in frame.groupby([*SYSTEM, "delta"], sort=False):
@@ -107,8 +108,8 @@ def afterwards_table(frame: pd.DataFrame) -> Table:
             "mean error": percent(row["mean_error"]),
         }
         for one in records(own):
-            write, unit = columns[_rule(one)]
-            cells[_rule(one) + unit] = write(one["value"])
+            write, unit = columns[_rule(one, ids)]
+            cells[_rule(one, ids) + unit] = write(one["value"])
         shown.append({**cells, "predictor": str(row["predictor"])})
     return Table(
         "issued-afterwards",
@@ -121,9 +122,9 @@ def afterwards_table(frame: pd.DataFrame) -> Table:
     )
 
 
-def _rule(one: Mapping[str, Any]) -> str:
+def _rule(one: Mapping[str, Any], ids: Mapping[str, str]) -> str:
     late = ", issued afterwards" if one["issued"] == "afterwards" else ""
-    return f"{one['bound'].partition(':')[2]}{late}"
+    return f"{ids[one['bound']].partition(':')[2]}{late}"
 
 
 def _caption(frame: pd.DataFrame) -> str:

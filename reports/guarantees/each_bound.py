@@ -34,7 +34,14 @@ from latecomer.reports.frames.bounds import claims, ledger_of, status
 from latecomer.reports.frames.comparison import MODEL
 from latecomer.reports.frames.errors import CONDITION, first_record, records
 from latecomer.reports.guarantees.parts import parts_frame, parts_table
-from latecomer.reports.words import bound_name, file_stem, in_one_unit, sentence_case, span
+from latecomer.reports.words import (
+    bound_ids,
+    bound_name,
+    file_stem,
+    in_one_unit,
+    sentence_case,
+    span,
+)
 
 # More stacked bars than this are unreadable: marks on one row per method replace them.
 MOST_BARS = 45
@@ -241,8 +248,8 @@ def _each_bound(material: Material) -> Iterator[Block]:
     yield Files({"tables/certificates.csv": certificates, "tables/bound-inputs.csv": inputs})
     terms = material.ordered(material.anatomy)
     parts = parts_frame(material.ledger)
-    for name in _order(material.study, bounds):
-        own, stem = bounds[bounds["bound"] == name], file_stem(name)
+    for name, known_as in bound_ids(_order(material.study, bounds)).items():
+        own, stem = bounds[bounds["bound"] == name], file_stem(known_as)
         title, told = sentence_case(bound_name(name)), status(own)
         yield Heading(title, f"bound-{stem}", told["word"], told["word"])
         yield from (Text(claim) for claim in claims(own))

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from latecomer.certify.rules.declaration import without_folder
 from latecomer.certify.words import count, counts
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.artifacts import split_tables
@@ -30,7 +31,7 @@ def about(material: Material) -> str:
         _clients(material.rows),
         count(int(rounds), "round") if rounds else "",
         count(seeds, "seed") if seeds else "",
-        f"network {target}" if target else "",
+        f"network {without_folder(target)}" if target else "",
     ]
     return " \N{MIDDLE DOT} ".join(part for part in parts if part)
 

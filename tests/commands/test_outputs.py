@@ -91,6 +91,20 @@ def test_a_page_from_python_replaces_nothing_that_was_read(files, path):
     assert certified.report("page.html").is_file()
 
 
+def test_a_home_folder_that_the_shell_left_as_it_is(files, monkeypatch):
+    monkeypatch.setenv("HOME", str(files / "folder"))
+    done = CliRunner().invoke(app, ["certify", "losses.csv", "--report=~/page.html"])
+    assert done.exit_code == 0
+    assert Path("folder/page.html").read_text("utf-8").startswith(PAGE)
+    (files / "folder" / "losses.csv").write_text(TABLE)
+    refused = CliRunner().invoke(
+        app, ["certify", "folder/losses.csv", "--report=~/losses.csv"], catch_exceptions=False
+    )
+    assert refused.exit_code == 2
+    assert "must be another file than folder/losses.csv" in refused.output
+    assert Path("folder/losses.csv").read_text() == TABLE
+
+
 def test_a_link_is_followed_and_a_device_is_written_to(files):
     Path("link.html").symlink_to("target.html")
     runner = CliRunner()

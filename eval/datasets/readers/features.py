@@ -21,6 +21,7 @@ from latecomer.eval.datasets.locations import data_root, reading, require_file
 from latecomer.eval.datasets.reader import Reader, Source
 from latecomer.eval.datasets.readers.npz import read_arrays
 from latecomer.eval.datasets.text_form import form_of, header_of
+from latecomer.files import at_home
 from latecomer.reading.column_names import is_unnamed, may_number_rows, refuse_repeated
 from latecomer.reading.delimited import foreign_header
 from latecomer.reading.encoded_text import text_of
@@ -74,7 +75,7 @@ def _read(
         Folder of the data.
     """
     key = "data.root" if path is None else "data.path"
-    file = _file(name, root) if path is None else Path(path).expanduser()
+    file = _file(name, root) if path is None else at_home(path)
     with reading(file, key):
         require_file(file)
         told: dict[str, Any] = {}

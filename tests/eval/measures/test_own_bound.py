@@ -167,6 +167,8 @@ def test_the_example_runs_as_it_lies_and_its_page_names_the_bound(tmp_path, here
     assert "whose proof is its author's: at level 0.1 it failed in at most" in beside.message
     page = unescape(report(tmp_path / "run").read_text("utf-8"))
     assert "Bound hoeffding.py:bound" in page
+    assert str(EXAMPLE) not in page
+    assert (tmp_path / "run" / "tables" / "bound-r0-hoeffding-py-bound.csv").is_file()
     assert "As its author says: with probability at least 95%" in page
 
 

@@ -404,3 +404,47 @@ def test_content_id_ignores_the_order_of_keys(config, random):
     random.shuffle(items)
     assert content_id(dict(items)) == content_id(config)
     assert content_id({**config, "new key": 1}) != content_id(config) or config.get("new key") == 1
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """Go elsewhere than to the folder of the study ``s.yaml`` and its data."""
+    study = {
+        "study": "s",
+        "data": {"name": "table", "path": "t.csv"},
+        "split": {"kind": "natural", "certify": 0.2, "novel": 2},
+        "methods": [{"name": "fedavg"}],
+        "train": {"rounds": 1, "cohort": 2},
+        "shifts": {"dataset": [{"name": "table", "path": "far/t.csv", "label": "far"}]},
+    }
+    folder = tmp_path / "studies"
+    (folder / "far").mkdir(parents=True)
+    (folder / "s.yaml").write_text(yaml.safe_dump(study), "utf-8")
+    for name in ("t.csv", "far/t.csv"):
+        (folder / name).write_text("client,label,a\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def test_data_that_no_path_from_here_leads_to_lie_beside_the_study(beside):
+    resolved = load_study("studies/s.yaml").resolved()
+    assert resolved["data"]["path"] == str(beside / "t.csv")
+    assert resolved["shifts"]["dataset"][0]["path"] == str(beside / "far" / "t.csv")
+    (beside.parent / "t.csv").touch()
+    assert load_study("studies/s.yaml").resolved()["data"]["path"] == "t.csv"
+    given = load_study("studies/s.yaml", ["data.path=nowhere.csv"])
+    assert given.resolved()["data"]["path"] == "nowhere.csv"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "methods=[{name: '~no-such-user/m.py:M'}]",
+        "model.target=~no-such-user/net.py:N",
+        "bounds=['~no-such-user/b.py:b']",
+        "split={kind: frozen, path: '~no-such-user/s.npz'}",
+    ],
+)
+def test_the_home_of_nobody_is_a_folder_that_does_not_exist(beside, place):
+    with pytest.raises(InputError, match="~no-such-user/"):
+        load_study("studies/s.yaml", [place])

@@ -40,3 +40,8 @@ def test_the_network_that_auto_stood_for_is_named(people: Material) -> None:
     for env, said in (({}, "network auto"), ({"network": "dense"}, "network dense")):
         run = replace(people.run, study=study, env=env)
         assert about(Material.of(run)).endswith(said)
+
+
+def test_a_network_of_ones_own_is_named_without_its_folder(people: Material) -> None:
+    study = {**people.run.study, "model": {"target": "/home/me/net.py:Net"}}
+    assert about(Material.of(replace(people.run, study=study))).endswith("network net.py:Net")
