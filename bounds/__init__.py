@@ -6,10 +6,41 @@ and the function is imported on first use.
 
 All calculators share these conventions.  Arguments are given by name and broadcast.  Where an
 argument lists clients (``losses`` of shape [..., k], one score each), clients are its last axis;
-its leading axes broadcast with the other arguments to the shape of the result.  ``delta`` is the
-probability with which the statement may fail, ``loss_max`` the largest possible loss.  A number
-outside the stated range raises ValueError, a value that is not a number TypeError, with one line
-that names the argument, the range and the value given.
+its leading axes broadcast with the other arguments to the shape of the result.  A number outside
+the stated range raises ValueError, a value that is not a number TypeError, with one line that names
+the argument, the range and the value given.  What arguments are of which nothing more is said:
+
+delta
+    The probability with which the statement may fail.
+loss_max
+    The largest possible loss.
+losses
+    One score a client: its model's loss on data of the client's own.
+empirical_risk
+    Mean over clients of their models' mean losses on their own samples.
+empirical_risks
+    Each client's mean loss on its own samples.
+n_clients
+    Number of clients.
+n_samples
+    Samples of each client, as many of each.
+sizes
+    Samples of each client.
+kl_hyper
+    KL divergence of the hyper-posterior from the hyper-prior.
+sum_kl
+    Sum over clients of their posteriors' KL divergences from their priors.
+kls
+    Each client's KL divergence of its posterior from its prior.
+epsilon
+    Largest deviation of true from measured risk that is put up with.
+ball
+    What measures how far another population is: a divergence, or for ``subgroup`` the least share
+    of the clients that it may be.
+variant
+    ``maurer`` is proved here, ``subgauss`` by sub-Gaussian tails, ``printed`` as published.
+client_share
+    Part of ``delta`` spent on the draw of clients.
 """
 
 import re

@@ -136,9 +136,11 @@ def pefll_31_minT(
     Parameters
     ----------
     smoothness : array_like, positive
+        L of the objective in all that is trained.
     loss_smoothness : array_like, at least 0
-    cohort, local_steps : array_like of int, at least 1
-        See :func:`pefll_31`.
+        L_1 of the loss in a client's weights.
+    cohort, local_steps
+        As for :func:`pefll_31`.
 
     Examples
     --------

@@ -50,6 +50,7 @@ def dp_sensitivity(
         m; for ``add_remove`` a public lower bound on the size of every data set. Noise scaled by
         one's own size tells it, and covers added samples alone.
     adjacency : {"replace_one", "add_remove"}
+        What is hidden: which sample stood in a place, or whether one was there.
 
     Examples
     --------
@@ -76,8 +77,11 @@ def gauss_classic(*, epsilon: ArrayLike, dp_delta: ArrayLike, sensitivity: Array
     Parameters
     ----------
     epsilon : array_like, in (0, 1)
+        Privacy loss that is exceeded with probability ``dp_delta`` at most.
     dp_delta : array_like, in (0, 1)
+        Delta of (epsilon, delta)-privacy.
     sensitivity : array_like, positive
+        Largest change of what is told, in L2, between two adjacent data sets.
 
     Examples
     --------
@@ -130,7 +134,10 @@ def gauss_delta(*, epsilon: ArrayLike, sigma: ArrayLike, sensitivity: ArrayLike)
     Parameters
     ----------
     epsilon : array_like, at least 0
+        Privacy loss that may be exceeded.
     sigma, sensitivity : array_like, positive
+        Standard deviation of the noise; largest change of what is told, in L2, between two adjacent
+        data sets.
 
     Examples
     --------
@@ -154,8 +161,11 @@ def gauss_analytic(*, epsilon: ArrayLike, dp_delta: ArrayLike, sensitivity: Arra
     Parameters
     ----------
     epsilon : array_like, at least 0
+        Privacy loss that is exceeded with probability ``dp_delta`` at most.
     dp_delta : array_like, in (0, 1)
+        Delta of (epsilon, delta)-privacy.
     sensitivity : array_like, positive
+        Largest change of what is told, in L2, between two adjacent data sets.
 
     Examples
     --------

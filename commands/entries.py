@@ -6,14 +6,15 @@ All of it is read where it is declared: fields, signatures and docstrings.
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latecomer.errors import InputError, nearest
-from latecomer.reading.docstrings import Documented, documented, prose
+from latecomer.reading.docstrings import Documented, documented, plain, prose
 from latecomer.wrapping import WIDTH, wrapped
 
 if TYPE_CHECKING:
@@ -216,7 +217,6 @@ def study(name: str) -> Described:
 
 def bound(name: str) -> Described:
     """Describe a bound: the catalogue's entry, and its arguments as its docstring has them."""
-    import latecomer.bounds
     from latecomer.bounds import CATALOGUE
     from latecomer.commands.arguments import signature
     from latecomer.commands.render import about
@@ -224,18 +224,9 @@ def bound(name: str) -> Described:
     known("bound", name, CATALOGUE)
     entry = CATALOGUE[name]
     docstring = inspect.getdoc(entry.function)
-    told = documented(docstring)
-    for other in re.findall(r"see\s+:func:`(\w+)`", docstring or ""):
-        if other in CATALOGUE:
-            told = documented(CATALOGUE[other].function.__doc__) | told
-    shared = latecomer.bounds.__doc__ or ""
+    told = _arguments(name)
     settings = [
-        Setting(
-            key,
-            "" if one.default is one.empty else shown_default(one.default),
-            told.get(key, _NOTHING).kind,
-            told.get(key, _NOTHING).meaning or _shared(key, shared),
-        )
+        Setting(key, "" if one.default is one.empty else shown_default(one.default), *told[key])
         for key, one in inspect.signature(entry.function).parameters.items()
     ]
     return Described(
@@ -255,10 +246,44 @@ def bound(name: str) -> Described:
     )
 
 
-def _shared(key: str, docstring: str) -> str:
-    """Return what the head of the package says of an argument that all share."""
-    said = re.search(rf"``{key}`` (?:is )?([^,.]+)[,.]", " ".join(docstring.split()))
-    return f"{said[1][:1].upper()}{said[1][1:]}." if said else ""
+def _arguments(bound: str) -> dict[str, Documented]:
+    """Say of each argument of a bound what it may be and what it is.
+
+    Its docstring may say it as for another bound; what arguments of one name are everywhere stands
+    at the head of the package.
+    """
+    import latecomer.bounds
+    from latecomer.bounds import CATALOGUE
+
+    function = CATALOGUE[bound].function
+    told = documented(function.__doc__)
+    shared = _shared(latecomer.bounds.__doc__ or "")
+    names = inspect.signature(function).parameters
+    return {key: _in_full(key, told.get(key, _NOTHING), shared, set(names)) for key in names}
+
+
+def _in_full(
+    key: str, said: Documented, shared: Mapping[str, str], names: Collection[str]
+) -> Documented:
+    """Put what is said of another bound's argument in place of a reference to it."""
+    from latecomer.bounds import CATALOGUE
+
+    alike = re.match(r"(?:How orders are drawn, a|A)s for (\w+)\W*(.*)", said.meaning)
+    if not alike or alike[1] not in CATALOGUE:
+        return said._replace(meaning=said.meaning or shared.get(key, ""))
+    there, more = _arguments(alike[1]).get(key, _NOTHING), alike[2]
+    # What is added of one of several arguments begins with its name.
+    if more.split(" ")[0] in {*names} - {key}:
+        more = ""
+    added = f" {more[:1].upper()}{more[1:]}" if more else ""
+    return Documented(said.kind or there.kind, f"{there.meaning}{added}")
+
+
+@cache
+def _shared(docstring: str) -> Mapping[str, str]:
+    """Return what the head of the package says of arguments that bounds share."""
+    found = re.findall(r"^(\w+)\n((?:    .+\n)+)", docstring, re.MULTILINE)
+    return {key: plain(" ".join(text.split())) for key, text in found}
 
 
 def _called(name: str, docstring: str) -> str:

@@ -534,8 +534,9 @@ def star_wor(*, losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike) -> Ce
 
     Parameters
     ----------
-    losses, delta
+    losses
         As for :func:`star`, in the order of sampling.
+    delta : array_like, in (0, 1)
     pool_size : array_like of int, at least k
         Clients N in the pool.
 

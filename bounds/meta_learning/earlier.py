@@ -125,6 +125,7 @@ def pacoh_holder(
     empirical_risk : array_like, in [0, loss_max]
     kl_hyper, sum_kl : array_like, at least 0, nats
     n_clients, harmonic_size : array_like, at least 1
+        Clients, and the harmonic mean of their numbers of samples.
     delta : array_like, in (0, 1)
     client_rate, sample_rate : array_like, positive
         Lambda and beta, in units of one over the loss.

@@ -195,6 +195,7 @@ def guan_lu_catoni(
     n_clients, n_samples : array_like of int, at least 1
     delta : array_like, in (0, 1)
     client_temperature, sample_temperature : array_like, positive
+        C of the step over clients and of that over their samples, fixed beforehand.
     loss_max : float, positive
 
     Examples

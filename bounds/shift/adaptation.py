@@ -171,6 +171,7 @@ def ben_david(
     Parameters
     ----------
     source_risk : array_like, in [0, 1]
+        The model's error on the source.
     divergence : array_like, in [0, 2]
         Empirical HdeltaH-divergence.
     dimension : array_like, at least 0
@@ -181,6 +182,7 @@ def ben_david(
     joint_error : array_like, at least 0
         Smallest sum of source and target risk of one hypothesis.
     coefficient : array_like, at least 2
+        c, of the deviation of measured divergences from true ones.
 
     Examples
     --------

@@ -84,6 +84,8 @@ def divergence(
     novel_counts, train_counts : array_like, shape [..., K], at least 0
         Samples per class; leading axes broadcast.
     kind : {"kl", "tv", "js", "hellinger"}
+        Kullback-Leibler, of the new client from the other; total variation, Jensen-Shannon,
+        Hellinger distance.
     smoothing : array_like, at least 0
         Added to every class.
 
@@ -126,10 +128,13 @@ def nearest(
     Parameters
     ----------
     novel_counts : array_like, shape [..., K], at least 0
+        The new client's samples per class.
     train_counts : array_like, shape [n, K], at least 0
-    kind : {"kl", "tv", "js", "hellinger"}
-        See :func:`divergence`.
+        The same of every seen client.
+    kind
+        As for :func:`divergence`.
     smoothing : float, at least 0
+        Added to every class.
 
     Returns
     -------

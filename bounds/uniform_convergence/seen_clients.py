@@ -99,6 +99,7 @@ def log_cover_ball(
     Parameters
     ----------
     dimension : array_like of int, at least 0
+        d of the space that holds the ball.
     ball_radius, cover_radius : array_like, positive
         R and the radius of the cover.
 
@@ -174,7 +175,9 @@ def pfedhn_M(
         R of the balls that hold weights and descriptors; L of the loss in the target's weights.
     weight_lipschitz, descriptor_lipschitz : array_like, at least 0, not both 0
         L_h and L_V of the hypernetwork; L_V is 0 if its output ignores the descriptor.
-    delta, head_dim : array_like, in (0, 1); q weights of a personal head, at least 0
+    delta : array_like, in (0, 1)
+    head_dim : array_like of int, at least 0
+        q weights of a personal head.
 
     Examples
     --------
@@ -233,7 +236,10 @@ def pfedhn_eps(
     Parameters
     ----------
     n_samples : array_like of int, at least 1
-        Samples of each client; for the other parameters see :func:`pfedhn_M`.
+        Samples of each client.
+    n_clients, descriptor_dim, hypernetwork_dim, radius, loss_lipschitz, weight_lipschitz,
+    descriptor_lipschitz, delta, head_dim, loss_max
+        As for :func:`pfedhn_M`.
     empirical_risk : array_like, in [0, loss_max]
         If left at 0, the value is the deviation alone.
 

@@ -142,6 +142,7 @@ def personal_prior_pooled(
     empirical_risk : array_like, in [0, loss_max]
         Mean over the k clients of the Gibbs risk on their evaluation data.
     squared_distances : array_like, shape [..., k], at least 0
+        Squared distance of each client's weights from those of its prior.
     alpha, n_samples, n_priors, loss_max
         As for :func:`personal_prior_kl`.
     delta, client_share : array_like, in (0, 1)

@@ -126,6 +126,7 @@ def single_level_product(
     Parameters
     ----------
     mean_neg_log1m : array_like, at least 0
+        The mean :math:`\ell`.
     kl_hyper : array_like, at least 0, nats
     n_clients : array_like of int, at least 1
     delta : array_like, in (0, 1)

@@ -170,7 +170,8 @@ def single_level_product_mc(
     ----------
     monte_carlo_neg_log1m : array_like, in [0, -ln(gamma)]
         Mean of :math:`-\ln(1-(1-\gamma)s)` over all drawn scores s, each over ``loss_max``.
-    gamma : array_like, in (0, 1), fixed beforehand; about one over the number of clients is good
+    gamma : array_like, in (0, 1)
+        Fixed beforehand; about one over the number of clients is good.
     n_draws, delta_draws, kl_hyper, n_clients, delta, n_priors, loss_max
         As for :func:`single_level_kl_mc`.
 

@@ -1,6 +1,7 @@
 """What the lists say, and that what was counted once is what counting gives."""
 
 import json
+import re
 from dataclasses import fields
 
 import pytest
@@ -100,6 +101,14 @@ def test_every_entry_of_a_list_is_described(kind, name):
     assert found["says"]
     for one in found["settings"]:
         assert one["legal"] or one["meaning"], one
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_argument_of_a_bound_has_a_range_and_a_meaning(name):
+    for one in entries.bound(name).settings:
+        assert one.legal, one
+        assert one.meaning[-1:] == ".", one
+        assert not re.search(r"\b[Aa]s for \w+_|\b[Ss]ee \w+_", one.meaning), one
 
 
 @pytest.mark.parametrize("kind", LISTS)
