@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from latecomer.errors import InputError
-from latecomer.eval.results.kept_cells import cells_of, declared_study, run_folder
+from latecomer.eval.results.kept_cells import cells_of, declared_study, rows_file, run_folder
 from latecomer.eval.runs.cell_directory import failure_of, is_done
 from latecomer.eval.runs.lock import STALE_AFTER, owner_of
 from latecomer.eval.runs.progress import last_entry
@@ -100,11 +100,30 @@ def run_status(path: str | Path) -> RunStatus:
         index = json.loads((folder / "cells.json").read_text("utf-8"))
         about = index.get("about") or {}
         cells = [_cell(places / name, about.get(name) or {}) for name in index["cells"]]
+        if not places.is_dir():
+            cells = _by_rows(folder, cells)
         name = str(study["study"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         cause = " ".join(str(error).split())
         raise InputError(f"{folder} holds a damaged run: {cause}") from None
     return RunStatus(folder, name, *_estimated(cells))
+
+
+def _by_rows(folder: Path, cells: Sequence[CellStatus]) -> list[CellStatus]:
+    """Call those cells done of which only rows are kept: their folders can be spared."""
+    from latecomer.eval.results.rows import COLUMNS, read_records
+
+    file = rows_file(folder)
+    if not file.is_file():
+        return list(cells)
+    named, status = COLUMNS.index("cell"), COLUMNS.index("status")
+    done = {row[named] for row in read_records(file) if row[status] == "done"}
+    return [
+        replace(cell, state="done", round=cell.rounds, seconds_left=0.0)
+        if cell.id in done
+        else cell
+        for cell in cells
+    ]
 
 
 def _cell(place: Path, about: Mapping[str, Any]) -> CellStatus:

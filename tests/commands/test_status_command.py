@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from latecomer.commands.app import app
 from latecomer.commands.tables import duration
+from latecomer.eval.results.rows import make_row, write_rows
 
 
 @pytest.fixture
@@ -49,6 +51,13 @@ def test_a_line_per_cell_and_one_about_all(directory: Path) -> None:
     assert result.stdout.splitlines()[-1] == (
         "tiny: 5 cells: 2 done, 0 running, 1 failed, 2 to do; about 2 m 30 s left"
     )
+
+
+def test_cells_of_which_only_rows_are_kept_are_done(directory: Path) -> None:
+    write_rows(directory / "rows.csv", [make_row(cell=one, status="done") for one in "ab"])
+    shutil.rmtree(directory / "cells")
+    said = CliRunner().invoke(app, ["status", str(directory)]).output
+    assert said.splitlines()[-1] == "tiny: 5 cells: 2 done, 0 running, 0 failed, 3 to do"
 
 
 def test_json_for_machines(directory: Path) -> None:
