@@ -5,6 +5,7 @@ What loads a lot is declared by its place, ``module:name``, and imported when it
 
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -12,8 +13,6 @@ from pathlib import Path
 from pkgutil import iter_modules
 from types import MappingProxyType, ModuleType
 from typing import Any
-
-from latecomer.files import at_home
 
 
 def declared(package: str, table: str) -> Mapping[str, Any]:
@@ -73,7 +72,7 @@ def module_at(place: str) -> ModuleType:
         There is no such module or file.
     """
     if place.endswith(".py"):
-        file = at_home(place)
+        file = Path(os.path.expanduser(place))
         if not file.is_file():
             raise ValueError(f"there is no file {file}, looked for from {Path.cwd()}")
         return _from_file(file.resolve())
