@@ -38,7 +38,8 @@ ball
     What measures how far another population is: a divergence, or for ``subgroup`` the least share
     of the clients that it may be.
 variant
-    ``maurer`` is proved here, ``subgauss`` by sub-Gaussian tails, ``printed`` as published.
+    Constants of the step over clients: ``maurer``, those of the lemma that the paper quotes;
+    ``printed``, as published, true from three clients on; ``subgauss``, proved from two on.
 client_share
     Part of ``delta`` spent on the draw of clients.
 """

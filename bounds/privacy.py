@@ -77,7 +77,7 @@ def gauss_classic(*, epsilon: ArrayLike, dp_delta: ArrayLike, sensitivity: Array
     Parameters
     ----------
     epsilon : array_like, in (0, 1)
-        Privacy loss that is exceeded with probability ``dp_delta`` at most.
+        Epsilon of (epsilon, delta)-privacy.
     dp_delta : array_like, in (0, 1)
         Delta of (epsilon, delta)-privacy.
     sensitivity : array_like, positive
@@ -134,7 +134,7 @@ def gauss_delta(*, epsilon: ArrayLike, sigma: ArrayLike, sensitivity: ArrayLike)
     Parameters
     ----------
     epsilon : array_like, at least 0
-        Privacy loss that may be exceeded.
+        Epsilon of (epsilon, delta)-privacy.
     sigma, sensitivity : array_like, positive
         Standard deviation of the noise; largest change of what is told, in L2, between two adjacent
         data sets.
@@ -161,7 +161,7 @@ def gauss_analytic(*, epsilon: ArrayLike, dp_delta: ArrayLike, sensitivity: Arra
     Parameters
     ----------
     epsilon : array_like, at least 0
-        Privacy loss that is exceeded with probability ``dp_delta`` at most.
+        Epsilon of (epsilon, delta)-privacy.
     dp_delta : array_like, in (0, 1)
         Delta of (epsilon, delta)-privacy.
     sensitivity : array_like, positive

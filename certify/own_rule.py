@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.certify.rules.declaration import Asked, Rule, without_folder
-from latecomer.declared import module_at
+from latecomer.certify.rules.declaration import Asked, Rule
+from latecomer.declared import module_at, without_folder
 from latecomer.errors import InputError
 
 __all__ = ["Coverage", "coverage_of", "held_to_contract", "own_rule"]

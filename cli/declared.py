@@ -63,6 +63,15 @@ def imported(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def without_folder(place: str) -> str:
+    """Name a place in a file by the file alone, as readers are told of it.
+
+    >>> without_folder("/home/me/mine.py:r"), without_folder("package.module:r")
+    ('mine.py:r', 'package.module:r')
+    """
+    return place.rpartition("/")[2]
+
+
 def module_at(place: str) -> ModuleType:
     """Import ``package.module`` or ``folder/file.py``; a file is imported once per content.
 
@@ -72,6 +81,7 @@ def module_at(place: str) -> ModuleType:
         There is no such module or file.
     """
     if place.endswith(".py"):
+        # `files.at_home` would load a module more for every certificate.
         file = Path(os.path.expanduser(place))
         if not file.is_file():
             raise ValueError(f"there is no file {file}, looked for from {Path.cwd()}")

@@ -21,6 +21,15 @@ def at_home(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(path))
 
 
+def found_from(folder: str | os.PathLike[str], path: str) -> Path | None:
+    """Return the full path of what lies at ``path`` as seen from a folder; None if nothing does.
+
+    >>> found_from("/", "no-such-folder/table.csv")
+    """
+    here = os.path.join(folder, os.path.expanduser(path))
+    return Path(os.path.realpath(here)) if os.path.exists(here) else None
+
+
 def write_atomic(path: str | Path, data: bytes | str) -> None:
     """Replace a file in one step: temporary name beside it, fsync, rename, fsync of the folder.
 

@@ -268,7 +268,7 @@ def _in_full(
     """Put what is said of another bound's argument in place of a reference to it."""
     from latecomer.bounds import CATALOGUE
 
-    alike = re.match(r"(?:How orders are drawn, a|A)s for (\w+)\W*(.*)", said.meaning)
+    alike = re.match(r"As for (\w+)\W*(.*)", said.meaning)
     if not alike or alike[1] not in CATALOGUE:
         return said._replace(meaning=said.meaning or shared.get(key, ""))
     there, more = _arguments(alike[1]).get(key, _NOTHING), alike[2]

@@ -8,7 +8,6 @@ Finding one imports its module, that is, runs its code.
 
 import hashlib
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from difflib import get_close_matches
@@ -19,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args
 
 from latecomer.declared import module_at
+from latecomer.files import found_from
 
 if TYPE_CHECKING:
     from latecomer.models.engine.method import Method
@@ -54,9 +54,8 @@ def beside(name: str, folder: Path) -> str:
     'package.module:Mine'
     """
     place, _, cls = name.rpartition(":")
-    file = os.path.join(folder, os.path.expanduser(place))
-    found = place.endswith(".py") and os.path.isfile(file)
-    return f"{os.path.realpath(file)}:{cls}" if found else name
+    file = found_from(folder, place) if place.endswith(".py") else None
+    return name if file is None else f"{file}:{cls}"
 
 
 def import_method(name: str, taken: tuple[str, ...] = ()) -> "type[Method]":

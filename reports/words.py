@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from latecomer.certify.rules.declaration import without_folder
 from latecomer.certify.words import DASH, MINUS, bound_as_number, magnitude, points
+from latecomer.declared import without_folder
 from latecomer.eval.names import (
     PUBLISHED,
     ROUTES,

@@ -86,8 +86,7 @@ def blend(
         Orders as lists of places, each a permutation of 0 ... k-1, drawn without looking at the
         scores.  If given, the next three must be left out.
     n_orders, seed, in_order
-        How orders are drawn, as for
-        :func:`latecomer.bounds.held_out.pool_betting.product_wor_averaged`.
+        As for :func:`latecomer.bounds.held_out.pool_betting.product_wor_averaged`.
 
     Examples
     --------

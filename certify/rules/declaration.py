@@ -102,15 +102,6 @@ class Rule:
     ends_at_largest: bool = False
 
 
-def without_folder(place: str) -> str:
-    """Name what lies in a file by the file alone, as readers are told of it.
-
-    >>> without_folder("/home/me/mine.py:r"), without_folder("package.module:r")
-    ('mine.py:r', 'package.module:r')
-    """
-    return place.rpartition("/")[2]
-
-
 def is_own(name: object) -> bool:
     """Tell the place of a rule from a rule's name.
 

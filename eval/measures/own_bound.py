@@ -5,7 +5,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from latecomer.certify.own_rule import coverage_of, own_rule
-from latecomer.certify.rules.declaration import Asked, without_folder
+from latecomer.certify.rules.declaration import Asked
+from latecomer.declared import without_folder
 from latecomer.eval.measures.published_bounds import DELTA, PublishedBound
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.training.trained_model import TrainedModel

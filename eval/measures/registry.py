@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from latecomer.certify.rules.declaration import is_own, without_folder
-from latecomer.declared import declared
+from latecomer.certify.rules.declaration import is_own
+from latecomer.declared import declared, without_folder
 from latecomer.eval.measures.kinds.declaration import Measure, OwnPlace, Published
 
 MEASURES: Mapping[str, Measure] = declared("latecomer.eval.measures.kinds", "MEASURES")

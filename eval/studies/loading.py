@@ -1,6 +1,5 @@
 """Studies: reading a declaration and overriding it; a mistake is reported in one line."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -13,7 +12,7 @@ from latecomer.eval.studies.scales import changed, leaves_paper
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.studies.shipped import shipped_texts
 from latecomer.extras import require
-from latecomer.files import at_home
+from latecomer.files import at_home, found_from
 
 
 def load_study(
@@ -132,7 +131,7 @@ def _find_data(section: Any, folder: Path) -> None:
         return
     for key, value in section.items():
         if key == "path" and isinstance(value, str):
-            if not os.path.exists(os.path.expanduser(value)):
+            if found_from(".", value) is None:
                 section[key] = _found(value, folder)
         else:
             _find_data(value, folder)
@@ -140,8 +139,7 @@ def _find_data(section: Any, folder: Path) -> None:
 
 def _found(path: str, folder: Path) -> str:
     """Return the full path of what lies at ``path`` from ``folder``; the path if nothing does."""
-    here = os.path.join(folder, os.path.expanduser(path))
-    return os.path.realpath(here) if os.path.exists(here) else path
+    return str(found_from(folder, path) or path)
 
 
 def _find_bounds(section: Any, folder: Path) -> None:

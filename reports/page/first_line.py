@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from latecomer.certify.rules.declaration import without_folder
 from latecomer.certify.words import count, counts
+from latecomer.declared import without_folder
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.artifacts import split_tables
 from latecomer.reports.frames.errors import group_sizes

@@ -56,7 +56,6 @@ WORLDS: dict[str, tuple[Law, float, int]] = {
     "uniform": (beta(0.5, 12**-0.5), 0.5, 10),
     "nearly all bad": (beta(0.9, 0.08), 0.9, 10),
     "one of fifty hopeless": (mixed(0.02, 1.0, EVEN), 0.02 + 0.98 * 0.17, 10),
-    "one of five hopeless": (mixed(0.2, 1.0, LOW), 0.2 + 0.8 * 0.05, 8),
     "bimodal": (mixed(0.3, HIGH, LOW), 0.3 * 0.6 + 0.7 * 0.05, 12),
     "two points": (mixed(0.25, 0.8, 0.1), 0.275, 10),
     "two points, seldom": (mixed(0.06, 0.9, 0.0), 0.054, 15),
@@ -64,6 +63,7 @@ WORLDS: dict[str, tuple[Law, float, int]] = {
     "zeros and hopeless": (mixed(0.15, 1.0, mixed(0.7, 0.0, EVEN)), 0.15 + 0.85 * 0.3 * 0.17, 8),
     "constant": (mixed(1.0, 0.3, 0.3), 0.3, 10),
     "skewed": (beta(0.03, 0.09), 0.03, 12),
+    "one of five hopeless": (mixed(0.2, 1.0, LOW), 0.2 + 0.8 * 0.05, 8),
 }
 
 
@@ -83,13 +83,13 @@ POOLS: dict[str, tuple[Array, int]] = {
     "wide": (pool_of((24, beta(0.3, 0.3))), 12),
     "one hopeless": (pool_of((1, 1.0), (23, EVEN)), 12),
     "two hopeless": (pool_of((2, 1.0), (14, LOW)), 10),
-    "a fifth hopeless": (pool_of((8, 1.0), (32, LOW)), 10),
     "bimodal": (pool_of((9, HIGH), (21, LOW)), 12),
     "two points": (pool_of((6, 0.8), (18, 0.1)), 12),
     "two points, seldom": (pool_of((2, 0.9), (28, 0.0)), 15),
     "heavy zero": (pool_of((20, 0.0), (5, EVEN)), 12),
     "constant": (pool_of((20, 0.3)), 10),
     "skewed": (pool_of((25, beta(0.03, 0.09))), 12),
+    "a fifth hopeless": (pool_of((8, 1.0), (32, LOW)), 10),
 }
 
 

@@ -181,7 +181,6 @@ def test_no_rule_of_the_door_fails_more_often_than_delta(door: str, k: int) -> N
             assert worst_failure(found, k, pool) <= DELTA, (door, k, pool)
 
 
-@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_nor_does_any_with_fifty_clients_of_sixty(door: str) -> None:
@@ -199,7 +198,6 @@ def test_nor_with_any_number_of_clients(door: str) -> None:
                 assert worst_failure(found, k, pool) <= DELTA, (door, k, pool)
 
 
-@pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize("door", [d for d in DOORS if drawn(d)])
 def test_searches_that_end_early_find_at_most_the_bound_and_what_fails(door: str) -> None:

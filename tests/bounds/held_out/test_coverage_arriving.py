@@ -53,9 +53,9 @@ def spread(rng: Generator, shape: tuple[int, int]) -> Array:
 
 MEANS: dict[World, float] = {
     scores_like_ours: 2.8 / 16.5,
-    rarely_hopeless: 0.01,
     coins: 0.5,
     spread: 0.2 * 0.9 + 0.8 * 0.02,
+    rarely_hopeless: 0.01,
 }
 
 

@@ -258,7 +258,6 @@ WORLDS: list[Callable[[Generator], World]] = [
 ]
 
 
-@pytest.mark.thinned
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.__name__)
 def test_nearly_tight_world(world: Callable[[Generator], World]) -> None:
     made = world(np.random.default_rng(20_241))

@@ -104,7 +104,6 @@ RULES: dict[str, Callable[[Array, int], Array]] = {
 }
 
 
-@pytest.mark.thinned
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("world", POOLS, ids=lambda world: world.__name__)
 def test_pools(world: Callable[[Generator], tuple[Array, int]], rule: str) -> None:

@@ -112,9 +112,9 @@ def test_unions(ball: str, name: str, worst_mean: Any) -> None:
 
 POOLS = {
     "like ours": lambda rng: rng.beta(2.8, 13.7, 40),
-    "few hopeless": lambda rng: np.repeat([1.0, 0.05], [3, 37]),
     "half and half": lambda rng: np.repeat([0.9, 0.1], [20, 20]),
     "low": lambda rng: rng.beta(0.5, 40, 40),
+    "few hopeless": lambda rng: np.repeat([1.0, 0.05], [3, 37]),
 }
 
 
