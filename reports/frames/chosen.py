@@ -9,6 +9,7 @@ holds only where each of the M has delta / M.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -231,14 +232,17 @@ def certified_again(
     entry: Mapping[str, Any] = asked[0] if asked else {}
     rules = list(entry.get("best_of") or ()) if rule == BEST_OF else [rule]
     pool = int(row["pool"]) if row["sampling"] == "finite-pool" else None
-    values = []
-    for name in rules:
-        bound = RULES[name].bound if name in RULES else None
-        if bound is None:
-            return float("nan")
-        seed = entry.get("orders_seed") or 0
-        values.append(float(bound(Asked(losses, level / len(rules), pool, seed))))
-    return min(values, default=float("nan"))
+    seed = entry.get("orders_seed") or 0
+    values = [_at_level(name, tuple(losses), level / len(rules), pool, seed) for name in rules]
+    return float(np.min(values)) if values else float("nan")
+
+
+@lru_cache(maxsize=1024)  # The page and the lines at the end of a run ask the same.
+def _at_level(
+    rule: str, losses: tuple[float, ...], level: float, pool: int | None, seed: int
+) -> float:
+    bound = RULES[rule].bound if rule in RULES else None
+    return float("nan") if bound is None else float(bound(Asked(losses, level, pool, seed)))
 
 
 def _left(row: Mapping[str, Any], value: float, mean: float) -> float:
