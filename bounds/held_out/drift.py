@@ -18,6 +18,7 @@ BETS = (1.0, 0.5, 0.25, 0.125, 0.0625)
 """Large bets are for even scores, small bets for widely spread ones."""
 _EPS = float(np.finfo(np.float64).eps)
 _LARGEST = float(np.finfo(np.float64).max)
+_STEEPEST = 1e300  # of a score to its threshold; lowering it is safe
 _AT_MOST = (
     "what is tested: every new client's expected score, given all clients before it, is at most "
     "the threshold; clients need be neither independent nor alike",
@@ -147,4 +148,6 @@ def _checked(
     stakes = checks.interval("bets", bets, 0.0, 1.0)
     if stakes.ndim != 1 or stakes.size == 0 or stakes.min() == 0.0:
         raise ValueError(f"bets must list one number or more in (0, 1], got bets={stakes.tolist()}")
-    return np.asarray(scores / limit[..., None]), stakes
+    with np.errstate(over="ignore"):
+        ratios = np.minimum(scores / limit[..., None], _STEEPEST)
+    return np.asarray(ratios), stakes

@@ -23,6 +23,8 @@ LARGEST = 2000
 _EPS = float(np.finfo(np.float64).eps)
 # Points that are carried; dropping the others lowers the probability, which is safe.
 _NEGLIGIBLE = 1e-25
+# Probabilities near 1 are known to some 1e-15 a client; a delta below this drowns in it.
+_RESOLVED = 1e-9
 _ASSUMPTIONS = (
     "the model and the number of clients were fixed before the first score was seen",
     "clients i.i.d. (pool_band is for finite pools)",
@@ -142,11 +144,17 @@ def _poisson(mean: float, counts: NDArray[np.int64]) -> Array:
 
 @lru_cache(maxsize=256)
 def _level(k: int, delta: float) -> float:
-    """Largest level whose band holds with probability 1 - delta, to 1e-9 from below."""
+    """Largest level whose band holds with probability 1 - delta, to 1e-9 from below.
+
+    Below ``_RESOLVED`` it is delta/k: 1 - delta is hardly told from 1, and the union loses less
+    than delta there.
+    """
     # The k statements share delta at worst, and no single one may fail more often than all.
-    low, high = delta / k, delta
+    low, high = delta / k * (1.0 - 2.0 * _EPS), delta
     if k == 1:
         return delta
+    if delta < _RESOLVED:
+        return low
 
     def spare(log_level: float) -> float:
         return _all_above(_boundary(k, float(np.exp(log_level)))) - (1.0 - delta * (1.0 - 1e-9))

@@ -427,7 +427,8 @@ def _wealth(bets: _Bets, aim: float, goal: Array) -> Array:
                 if not alive.size:
                     return result
                 bets.keep(~ended)
-    result[alive] = np.exp(aim - missing).sum(axis=1)
+    with np.errstate(over="ignore"):
+        result[alive] = np.exp(aim - missing).sum(axis=1)
     return result
 
 

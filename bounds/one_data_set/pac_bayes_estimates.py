@@ -156,7 +156,7 @@ def tolstikhin_seldin(
     0.1259318038
     """
     risk, nats, n, failure, top = inputs(empirical_risk, kl, n_samples, delta, loss_max, minimum=2)
-    spread = checks.sample_variance("variance", variance, n, top) / top**2
+    spread = checks.sample_variance("variance", variance, n, top) / top / top
     ratio1 = checks.above("c1", c1, 1.0)
     ratio2 = checks.above("c2", c2, 1.0)
     half = failure / 2.0

@@ -152,8 +152,9 @@ DUALS: Mapping[str, Dual] = MappingProxyType(
             radius_at=lambda place: -np.log1p(-place),
             points_name="temperatures",
             points=tuple(0.5 * 2.0 ** (0.25 * j) for j in range(13)),
-            points_legal=_GRID.format("above 0 and at most 700"),
-            points_in=lambda t: (t > 0) & (t <= 700),
+            # Smaller ones would be rounded to 0 within the value.
+            points_legal=_GRID.format("of at least 1e-290 and at most 700"),
+            points_in=lambda t: (t >= 1e-290) & (t <= 700),
         ),
         "chi2": Dual(
             radius_name="radius",
@@ -164,8 +165,9 @@ DUALS: Mapping[str, Dual] = MappingProxyType(
             radius_at=lambda place: place / (1.0 - place),
             points_name="thresholds",
             points=(-2.0, -0.5, 0.0, 0.1, 0.2),
-            points_legal=_GRID.format("below 1"),
-            points_in=lambda t: t < 1,
+            # Far below 0, t cancels more digits of the other term than rounding up restores.
+            points_legal=_GRID.format("of at least -1000 and below 1"),
+            points_in=lambda t: (t >= -1000) & (t < 1),
         ),
         "subgroup": Dual(
             radius_name="share",

@@ -102,6 +102,14 @@ def test_evidence_is_rounded_down_and_hardly() -> None:
 
 
 @pytest.mark.parametrize("evidence", EVIDENCE)
+@pytest.mark.parametrize("threshold", [5e-324, 1e-320, 1e-300])
+def test_evidence_against_a_hopeless_threshold_is_a_number(evidence: str, threshold: float) -> None:
+    found = EVIDENCE[evidence](losses=[1.0, 0.0, 1.0, 1.0], threshold=threshold)
+    assert np.isfinite(found).all()
+    assert found[0] > 1e250
+
+
+@pytest.mark.parametrize("evidence", EVIDENCE)
 def test_evidence_on_the_threshold_stays_and_grows_with_the_scores(evidence: str) -> None:
     function = EVIDENCE[evidence]
     even = function(losses=[0.25] * 9, threshold=0.25)

@@ -29,6 +29,13 @@ def test_levels_are_right_where_they_can_be_counted() -> None:
     assert (1 - a) ** 2 - (b - a) ** 2 >= 1 - DELTA
 
 
+@pytest.mark.parametrize("delta", [1e-8, 1e-10, 1e-12, 1e-13, 1e-15, 1e-17, 1e-20, 1e-300])
+@pytest.mark.parametrize("k", [2, 3, 12, 30, 100])
+def test_levels_of_tiny_probabilities_hold_by_the_union(k: int, delta: float) -> None:
+    level = float(equal_local_level(n_clients=k, delta=delta))
+    assert delta / k * (1 - 1e-6) <= level <= (delta if delta > 1e-9 else delta / k)
+
+
 @pytest.mark.parametrize(("k", "level"), [(30, 0.0042009), (100, 0.0024609)])
 def test_golden_levels(k: int, level: float) -> None:
     found = float(equal_local_level(n_clients=k, delta=DELTA))

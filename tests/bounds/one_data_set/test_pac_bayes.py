@@ -116,6 +116,14 @@ def test_monotone_in_risk_kl_and_delta(
         assert number(rule, low, near, n, unsure) <= value * slack
 
 
+@pytest.mark.parametrize("top", [1e-200, 1e-160, 1e100])
+def test_the_form_by_variance_scales_with_the_losses(top: float) -> None:
+    given = {"n_samples": 100, "delta": 0.05, "kl": 1.0}
+    one = float(tolstikhin_seldin(empirical_risk=0.1, variance=0.0, **given))
+    scaled = tolstikhin_seldin(empirical_risk=0.1 * top, variance=0.0, loss_max=top, **given)
+    assert float(scaled) / top == pytest.approx(one, rel=1e-12)
+
+
 def test_the_printed_form_by_variance_has_a_step() -> None:
     """Its two forms meet with a step, and its unions grow with delta: it falls where it should not.
 

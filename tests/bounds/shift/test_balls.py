@@ -18,6 +18,7 @@ from latecomer.bounds import (
     chi2_ball,
     kl,
     kl_ball,
+    product,
     product_mixture,
     product_wor,
     reference_price,
@@ -197,6 +198,25 @@ def test_shapes_broadcast() -> None:
         else:
             one = ball_mixture(losses=losses[2], radius=0.1, delta=0.05, **bets)
             assert alone == pytest.approx(float(one), abs=1e-12)
+
+
+BALL_RULES: dict[str, Any] = {"chi2": chi2_ball, "kl": kl_ball}
+
+
+@pytest.mark.parametrize(
+    ("ball", "points"), [("chi2", -1000.0), ("kl", 1e-290), ("chi2", -(2.0**53)), ("kl", 5e-324)]
+)
+def test_points_far_out_are_refused_or_cost_what_they_should(ball: str, points: float) -> None:
+    """At radius 0 every point's value is at least the bound on the mean."""
+    dual, losses = DUALS[ball], [0.5] * 40
+    given = {"losses": losses, "radius": 0.0, "delta": 0.05, dual.points_name: [points]}
+    if not dual.points_in(np.array([points])).all():
+        with pytest.raises(ValueError, match=dual.points_name):
+            BALL_RULES[ball](**given)
+        return
+    assert float(BALL_RULES[ball](**given)) >= float(product(losses=losses, delta=0.05)) * (
+        1 - 1e-9
+    )
 
 
 def test_a_score_of_1_and_hopeless_radii_say_nothing() -> None:
