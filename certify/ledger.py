@@ -189,7 +189,7 @@ def _parsed(path: str | Path, data: bytes) -> Ledger:
 def _told(where: str, line: bytes) -> dict[str, Any]:
     try:
         told = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: changed, or no line of a ledger") from error
     if not isinstance(told, dict):
         raise InputError(f"{where}: changed, or no line of a ledger")
@@ -208,7 +208,11 @@ def _head(path: str | Path, line: bytes) -> Head:
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
     head = Head(plan, told.get("nonce"), told.get("model"), told.get("begun"))  # type: ignore[arg-type]
-    if line != _head_line(head)[0]:
+    try:
+        wanted = _head_line(head)[0]
+    except ValueError as error:
+        raise InputError(f"{where}: changed: holds what is no number") from error
+    if line != wanted:
         raise InputError(f"{where}: the plan is not the one that its hash was made of")
     return head
 

@@ -120,13 +120,14 @@ class CertifiedLosses(LossAnswers, Shown):
         return record
 
     def _tails(self) -> dict[str, Any]:
+        from latecomer.certify.printed import exact
         from latecomer.certify.topics import tails
 
         if not self.above and self.curve is None:
             return {}
         record: dict[str, Any] = {}
         if self.above:
-            record["above"] = {f"{t:g}": certificate_dict(one) for t, one in self.above.items()}
+            record["above"] = {exact(t): certificate_dict(one) for t, one in self.above.items()}
         if self.curve is not None:
             width, steps = self.curve
             names = ("threshold", "sampled", "upper")
@@ -135,6 +136,11 @@ class CertifiedLosses(LossAnswers, Shown):
                 "steps": [dict(zip(names, step, strict=True)) for step in steps],
             }
         return record | {"statements": tails(self, self.above, self.curve).sentences}
+
+
+def _alpha(alpha: float | None) -> float:
+    """Return the next client's failure probability, as Python's own number."""
+    return 0.1 if alpha is None else float(checked(failure_probability, "alpha", alpha))
 
 
 def _compared(compared: "Compared | None") -> dict[str, Any]:
@@ -563,7 +569,7 @@ def certify_losses(
     (0.186, 0.095)
     """
     _check_together(pool_size, alpha, independent=independent, joint=joint)
-    balls, level = asked_balls(shifts, target), 0.1 if alpha is None else alpha
+    balls, level = asked_balls(shifts, target), _alpha(alpha)
     one = _read(losses, delta, rule, pool_size, loss_max, seed, order, best_of, trust, by, level)
     if joint:
         one = _sharing(one, balls, above, curve, by, against)

@@ -151,7 +151,7 @@ def _as_rule(path: str, found: Any, kind: str) -> Rule:
     )
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
 
 
@@ -165,7 +165,7 @@ def _checked(
         value = float(made)
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{called} failed: {_said(error)}") from error
     if math.isnan(value) or value < 0:
         raise InputError(f"{called} must return a bound of at least 0, got {value:g}")

@@ -33,6 +33,7 @@ _ORDERS = 16
 _BLOCK = 2**22
 _BETS_OF_MIXTURE = 10
 _WIDEST = 0.999
+_NARROWEST = 1e-6  # narrower laws are one number
 
 
 def _blend(losses: Array, delta: float, target: float) -> NDArray[np.bool_]:
@@ -227,8 +228,9 @@ def _beta(expected: float | None, sd: float | None) -> tuple[float, float, _Draw
         raise InputError("expected and sd are needed, or a pilot with losses of some clients")
     fraction("expected", expected, above=True)
     largest = math.sqrt(expected * (1 - expected))
-    if not 0 < number_in("sd", sd, 0.0, 1.0) < largest:
-        raise InputError(f"sd must lie strictly between 0 and {largest:.4g}, got {sd!r}")
+    if not _NARROWEST < number_in("sd", sd, 0.0, 1.0) < largest:
+        legal = f"sd must lie strictly between {_NARROWEST:g} and {largest:.4g}"
+        raise InputError(f"{legal}, got {sd!r}")
     size = expected * (1 - expected) / sd**2 - 1
     law = (expected * size, (1 - expected) * size)
     return expected, sd, lambda generator, shape: generator.beta(*law, shape)
@@ -249,7 +251,8 @@ def _resampled(pilot: Sequence[float]) -> tuple[float, float, _Draws]:
 
 def _floor(target: float, expected: float, delta: float) -> int:
     """Fewest k with (1 - delta^(1/k)) (1 - e) <= target - e."""
-    return math.ceil(math.log(delta) / math.log((1 - target) / (1 - expected)) - 1e-12)
+    shrunk = math.log1p(-(target - expected) / (1 - expected))
+    return max(1, math.ceil(math.log(delta) / shrunk - 1e-12))
 
 
 def _fewest(enough: Callable[[int], bool], most: int) -> int | None:

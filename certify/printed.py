@@ -28,6 +28,16 @@ def rounded(value: float, *, decimals: int = 4, up: bool = False) -> str:
     return f"{exact.quantize(grain, rounding):.{decimals - 1}e}"
 
 
+def exact(value: float) -> str:
+    """Write a number in six digits, or in as many as tell it from every other.
+
+    >>> exact(0.1), exact(0.1000000001), exact(2.0)
+    ('0.1', '0.1000000001', '2')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
 def plain(value: Any) -> Any:
     """Turn arrays and tuples into lists, named tuples into dicts, infinities into text."""
     if hasattr(value, "_asdict"):

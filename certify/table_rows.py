@@ -39,7 +39,19 @@ class Rows:
     groups_spelt: Spellings = field(default_factory=lambda: Spellings("group"))
 
     def asked(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that a source must have; ``names`` are those that it has."""
+        """Return the columns that a source must have; ``names`` are those that it has.
+
+        Raises
+        ------
+        InputError
+            Groups or order are to be read from clients, losses or weights.
+        """
+        for option, column in (("by", self.by), ("order", self.order)):
+            if column in ("client", self.column, "weight"):
+                raise InputError(
+                    f"{option} must name a column that was settled before the losses, beside "
+                    f"client, {self.column} and weight, got {column!r}"
+                )
         return ["client", self.column, *self.further]
 
     def hint(self, wanted: str, names: Sequence[str]) -> str:
@@ -107,7 +119,14 @@ class Rows:
     def give_ranks(self, ranks: Any) -> None:
         """Take the clients' places in the order of sampling: by client, or one for each row."""
         self.order = "order"
-        if isinstance(ranks, Mapping):
+        # The index of a pandas Series names the clients, unless it numbers the rows.
+        if hasattr(ranks, "items") and type(getattr(ranks, "index", None)).__name__ != "RangeIndex":
+            given, ranks = ranks, dict(ranks.items())
+            if len(given) != len(ranks):
+                raise InputError(
+                    f"order must name every client once, got {len(given)} numbers for "
+                    f"{len(ranks)} clients"
+                )
             named = {self.spelt.of(client): rank for client, rank in ranks.items()}
             if unknown := sorted(named.keys() ^ self.numbers.keys()):
                 raise InputError(f"order must name the clients of the losses, got {unknown[0]!r}")

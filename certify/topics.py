@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.further_statements import GROUPS_OWN, Compared, Step
 from latecomer.certify.populations import Shifted, no_shift
-from latecomer.certify.printed import rounded
+from latecomer.certify.printed import exact, rounded
 from latecomer.certify.sentence_parts import FILE
 from latecomer.certify.sentences import statement
 from latecomer.certify.statements import LossCertificate
@@ -282,11 +282,11 @@ def tails(
         bad = sum(loss > threshold for loss in about.losses)
         said.append(
             Said(
-                f"share of clients above {threshold:g}",
+                f"share of clients above {exact(threshold)}",
                 float(issued),
                 shown,
                 f"{bad} of {n} sampled",
-                _sentence(issued, f"fraction_above@{threshold:g}", shown, n, pool),
+                _sentence(issued, f"fraction_above@{exact(threshold)}", shown, n, pool),
             )
         )
     closing = ""
@@ -294,7 +294,7 @@ def tails(
         width, steps = curve
         # A dozen steps at most; JSON has all of them.
         for threshold, sampled, upper in steps[:: max(1, -(-len(steps) // _MOST_STEPS))]:
-            share, note = f"share above {threshold:g}", f"sampled {sampled:.3f}"
+            share, note = f"share above {exact(threshold)}", f"sampled {sampled:.3f}"
             said.append(Said(share, upper, shown_up(upper), note))
         closing = _sentence(width, "error_curve", shown_up(width), n, pool)
     settled = ", at thresholds settled before any was looked at" if above else ""

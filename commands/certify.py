@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,11 +22,7 @@ if TYPE_CHECKING:
     from latecomer.certify.predicted_sets import LabelSets
 
 _BALLS = ("kl", "tv", "chi2")
-_NOT_OF_A_SUM = (
-    *("order", "shift", "subgroup", "target", "above", "curve", "by", "against"),
-    *("pool_size", "best_of", "report", "joint", "independent"),
-    *("score", "sets", "sets_score", "sets_for"),
-)
+_OF_A_SUM = ("file", "log_sum", "clients", "gamma", "delta", "as_json")
 File = Annotated[
     str | None,
     typer.Argument(
@@ -297,7 +294,11 @@ def _certified_sum(given: Mapping[str, Any]) -> bool:
         return False
     from latecomer.commands.secret_sum import certify_sum
 
-    beside = [f"--{name.replace('_', '-')}" for name in _NOT_OF_A_SUM if given[name]]
+    known = signature(certify_file).parameters
+    others = [name for name in known if name not in _OF_A_SUM]
+    beside = [
+        f"--{name.replace('_', '-')}" for name in others if given[name] != known[name].default
+    ]
     certify_sum(
         numbers("--log-sum", given["log_sum"]),
         *(given[name] for name in ("clients", "gamma")),

@@ -374,6 +374,8 @@ class Spellings:
             value = "" if is_missing(value) else str(value)
         known = self._known.get(value)
         if known is None:
+            if any("\ud800" <= letter <= "\udfff" for letter in value):
+                raise InputError(f"a {self.what} must be text, got half a letter in {value!a}")
             known = self._known[value] = (_spelt if self.what == "client" else _trimmed)(value)
             if self._first.setdefault(known, value) != value:
                 self._others.setdefault(known, value)

@@ -286,6 +286,26 @@ def test_a_secret_sum() -> None:
             ["--log-sum", "99", "--clients", "9", "--gamma", ".1"],
             "log_sum must be at most n_clients ln(1 / gamma)",
         ),
+        *(
+            (
+                ["--log-sum", "3", "--clients", "9", "--gamma", ".1", *beside],
+                f"{beside[0]} cannot go with --log-sum",
+            )
+            for beside in (
+                ["--loss-max", "5"],
+                ["--rule", "wsr"],
+                ["--alpha", ".2"],
+                ["--seed", "2"],
+                ["--target", "0"],
+                ["--trust"],
+                ["--long"],
+            )
+        ),
+        *(
+            (["LOSSES", option, column], f"{option[2:]} must name a column that was settled before")
+            for option in ("--by", "--order")
+            for column in ("client", "loss", "weight")
+        ),
         (["--log-sum", "3", "--clients", "9", "--gamma", "1"], "gamma must lie strictly between"),
     ],
 )

@@ -369,3 +369,14 @@ def test_what_was_changed_beside_the_line_ends_is_still_refused(tmp_path, change
     place.write_bytes(changed(place.read_bytes().replace(b'"loss":0.25', b'"loss":0.15')))
     with pytest.raises(InputError, match="line 4: changed"):
         verify_ledger(place)
+
+
+@pytest.mark.parametrize("line", [b"[" * 200_000, b'{"latecomer":"watch","format":2,"nonce":NaN}'])
+def test_what_only_looks_like_a_ledger_is_one_line(tmp_path, line):
+    damaged = tmp_path / "x.ledger"
+    if line.startswith(b"{"):
+        line = line.replace(b"}", b',"plan":{}}')
+    damaged.write_bytes(line + b"\n")
+    with pytest.raises(InputError, match=r"x\.ledger, line 1: ") as caught:
+        read_ledger(damaged)
+    assert "\n" not in str(caught.value)

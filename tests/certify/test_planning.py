@@ -157,8 +157,8 @@ def test_rules_differ_as_their_prices_do():
     [
         ({"target": 1.5}, "target must lie strictly between 0 and 1, got 1.5"),
         ({"expected": 0}, "expected must lie strictly between 0 and 1, got 0"),
-        ({"sd": 0.4}, "sd must lie strictly between 0 and 0.3756, got 0.4"),
-        ({"sd": 0.0}, "sd must lie strictly between 0 and 0.3756, got 0.0"),
+        ({"sd": 0.4}, "sd must lie strictly between 1e-06 and 0.3756, got 0.4"),
+        ({"sd": 0.0}, "sd must lie strictly between 1e-06 and 0.3756, got 0.0"),
         ({"delta": 0}, "delta must lie strictly between 0 and 1, got 0"),
         (
             {"rule": "wsr"},
@@ -181,3 +181,8 @@ def test_bad_input_is_one_line(changes, said):
     with pytest.raises(InputError) as caught:
         clients_to_hold_out(**ASKED | changes)
     assert str(caught.value) == said
+
+
+def test_a_target_next_to_what_is_expected_has_a_floor():
+    assert planning._floor(0.10000000000000002, 0.1, 0.05) > 1e15
+    assert planning._floor(0.2, 0.1, 1 - 1e-16) == 1

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -122,3 +123,27 @@ def test_arriving_clients_are_those_of_the_terminal(path: str) -> None:
         latecomer.watch_losses(pd.concat([FRAME, FRAME]))
     with pytest.raises(InputError, match="holds no clients"):
         latecomer.watch_losses({})
+
+
+def test_an_order_in_a_series_is_read_by_its_index() -> None:
+    losses = pd.Series({"a": 0.9, "b": 0.1, "c": 0.2})
+    order = pd.Series({"c": 1, "b": 2, "a": 3})
+    by_index = latecomer.losses(losses, rule="wsr", order=order)
+    assert (
+        by_index.table.order == latecomer.losses(losses, rule="wsr", order=dict(order)).table.order
+    )
+    by_row = latecomer.losses(losses, rule="wsr", order=pd.Series([3, 2, 1]))
+    assert by_row.table.order == by_index.table.order
+    twice = pd.Series([1, 2, 3], index=["a", "a", "b"])
+    with pytest.raises(InputError, match="order must name every client once"):
+        latecomer.losses(losses, rule="wsr", order=twice)
+
+
+def test_close_thresholds_and_numbers_of_numpy() -> None:
+    losses = {str(client): client / 20 for client in range(20)}
+    made = latecomer.certify_losses(
+        losses, alpha=np.float64(0.1), above=[0.1000000001, 0.1], seed=1
+    ).to_dict()
+    assert [*made["tails"]["above"]] == ["0.1000000001", "0.1"]
+    with pytest.raises(InputError, match="half a letter"):
+        latecomer.certify_losses({"x\udc00": 0.1, "y": 0.2})
