@@ -108,6 +108,12 @@ def _from_file(file: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up while they are made
     try:
         spec.loader.exec_module(module)
+    except SystemExit as error:
+        del sys.modules[name]
+        raise ValueError(
+            f"{file} ends the program when it is imported (SystemExit: {error}): put what it runs "
+            'below if __name__ == "__main__"'
+        ) from error
     except BaseException:
         del sys.modules[name]
         raise

@@ -89,6 +89,7 @@ class SplitCell(Settings):
     split: SplitSettings
     shifts: Shifts = Shifts()
     evaluation: Evaluation = Evaluation()
+    data_hash: str = ""
 
     @property
     def federation(self) -> FederationSettings:
@@ -118,7 +119,8 @@ class TrainingCell(Settings):
     reissued : bool
         Whether the certificates were reissued from the rows of a finished run.
     data_hash, rows_schema, numbers_version
-        What the cell's numbers depend on besides its settings; used only for its id.
+        What the cell's numbers depend on besides its settings; its id is made with it, and files
+        that are others by the time the cell is trained are refused.
     """
 
     kind: str

@@ -1,7 +1,8 @@
 """The sections that a study and its cells share: defaults and legal ranges."""
 
+import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -28,6 +29,18 @@ from latecomer.eval.schema import (
 )
 from latecomer.eval.shifts.kinds.declaration import Shift
 from latecomer.eval.shifts.transforms import SHIFTS
+
+
+def _finite(key: str, value: Any) -> None:
+    """Refuse NaN and infinity at any depth of what is somebody's own."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{key} must be a finite number, got {value}")
+    if isinstance(value, dict):
+        for name, one in value.items():
+            _finite(f"{key}.{name}", one)
+    elif isinstance(value, list | tuple):
+        for place, one in enumerate(value):
+            _finite(f"{key}.{place}", one)
 
 
 def _no_cpu(device: str | None) -> str | None:
@@ -139,6 +152,12 @@ class ModelSettings(Settings):
     stem: Text | None = None
     generated_limit: Count | None = None
 
+    @model_validator(mode="after")
+    def _finite_arguments(self) -> Self:
+        for key, value in self.own().items():
+            _finite(key, value)
+        return self
+
     def own(self) -> dict[str, Any]:
         """Only the arguments of a network of one's own."""
         return dict(self.model_extra or {})
@@ -183,6 +202,12 @@ class MethodSettings(BaseModel):
     label: Annotated[str, StringConstraints(min_length=1)] | None = None
     bounds: Bounds | None = None
     serving: Serving | None = None
+
+    @model_validator(mode="after")
+    def _finite_hyper_parameters(self) -> Self:
+        for key, value in self.hyper().items():
+            _finite(key, value)
+        return self
 
     def hyper(self) -> dict[str, Any]:
         """Only the hyper-parameters that the study sets."""

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +71,15 @@ def apply_own(
     Raises
     ------
     InputError
-        The function fails, or returns another shape or non-finite numbers.
+        The function fails, returns another shape or non-finite numbers, or others when it is
+        called again with the same generator.
     """
-    inputs = unit_floats(x).copy()  # a copy, in case the function writes into its argument
+    inputs, drawn = unit_floats(x), deepcopy(rng)
     try:
-        given = np.asarray(function(inputs, severity, rng))
-    except Exception as error:
+        # Copies, in case the function writes into its argument or returns what it will change.
+        given = np.array(function(inputs.copy(), severity, rng))
+        again = np.asarray(function(inputs.copy(), severity, drawn))
+    except (Exception, SystemExit) as error:
         said = " ".join(str(error).split())[:120]
         raise InputError(
             f"shifts.function: {label} failed: {type(error).__name__}: {said}"
@@ -84,6 +88,11 @@ def apply_own(
         raise InputError(
             f"shifts.function: {label} must return numbers of shape {list(inputs.shape)}, got "
             f"{given.dtype} of shape {list(given.shape)}"
+        )
+    if not np.array_equal(given, again, equal_nan=given.dtype.kind == "f"):
+        raise InputError(
+            f"shifts.function: {label} must draw from the generator that it is given alone, for a "
+            "run to be repeatable, got other inputs the second time"
         )
     with np.errstate(over="ignore"):
         shifted = given.astype(np.float32)

@@ -135,18 +135,21 @@ def without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
     told |= {key: _names(told[key]) for key in ("data", "split", "shifts") if key in told}
     model = told.get("model")
     if isinstance(model, Mapping):
-        hashed = {key: _names(model[key]) for key in _HASHED_OF_MODEL if key in model}
+        hashed = {key: _names(model[key], is_path=True) for key in _HASHED_OF_MODEL if key in model}
         told["model"] = {**model, **hashed}
     return told
 
 
-def _names(value: Any) -> Any:
-    """Copy plain data with names of files in place of full paths, and without roots."""
+def _names(value: Any, *, is_path: bool = False) -> Any:
+    """Copy plain data with names of files in place of paths, and without roots."""
     if isinstance(value, Mapping):
-        return {key: _names(one) for key, one in value.items() if key != "root"}
+        return {
+            key: _names(one, is_path=key == "path") for key, one in value.items() if key != "root"
+        }
     if isinstance(value, list | tuple):
         return [_names(one) for one in value]
-    return Path(value).name if isinstance(value, str) and os.path.isabs(value) else value
+    named = isinstance(value, str) and (is_path or os.path.isabs(value))
+    return Path(value).name if named else value
 
 
 def cells_of(resolved: Mapping[str, Any], data_hash: str, ways: Ways = NO_WAYS) -> tuple[Cell, ...]:

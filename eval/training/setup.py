@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
+from torch.nn.parameter import is_lazy
+
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Federation, Group, build_federation
 from latecomer.eval.results.artifacts import Artifact
@@ -30,7 +32,7 @@ from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import RoundLog, initial_state, train
 from latecomer.models.generators.own_encoders import is_own_encoder
 from latecomer.models.generators.target_sizes import largest
-from latecomer.models.methods import make_method
+from latecomer.models.methods import find_method, make_method
 from latecomer.models.task import own_nets
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.frozen import Frozen, constants_to
@@ -40,6 +42,10 @@ from latecomer.models.task.task import GENERATED_LIMIT, Task, make_task
 
 Row = dict[str, Any]
 OnRound = Callable[[RoundLog], None]
+_CHANGED = (
+    "{} changed since this run was planned: put the file back, or run the study anew with another "
+    "--out"
+)
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,17 @@ def _federation(settings: FederationSettings) -> Federation:
 
 
 def federation_of(cell: SplitCell | TrainingCell) -> Federation:
-    """Return the cell's federation; cells of one study in one process share it."""
-    return _federation(cell.federation)
+    """Return the cell's federation; cells of one study in one process share it.
+
+    Raises
+    ------
+    InputError
+        The data are others than when the cell was named after them.
+    """
+    federation = _federation(cell.federation)
+    if cell.data_hash not in ("", federation.data_hash):
+        raise InputError(_CHANGED.format("data"))
+    return federation
 
 
 def budget_of(train: Train) -> TrainConfig:
@@ -299,7 +314,9 @@ def foresee(federation: Federation, model: ModelSettings, method: Method) -> Non
         net = own_nets.outline(_own_target(model), shape, n_classes)
     except ValueError:  # building it in earnest says what is wrong
         return
-    if net is None or sum(value.numel() for value in net.parameters()) <= limit:
+    if net is None or any(map(is_lazy, net.parameters())):  # building it says which
+        return
+    if sum(value.numel() for value in net.parameters()) <= limit:
         return
     try:
         method.check_target(Task(net, n_classes, shape, generated_limit=limit))
@@ -337,12 +354,32 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
         raise ValueError(f"{method.name} cannot train this target: {kind}{said}"[:400]) from error
 
 
+def _refuse_changed(cell: TrainingCell) -> None:
+    """Refuse files of one's own that are others than when the cell was named after them."""
+    model, noted = cell.model, cell.numbers_version or {}
+    files: dict[str, tuple[str, Callable[[], str]]] = {
+        "target_source": (
+            "model.target",
+            lambda: outside.target_source_hash(model.target, model.weights),
+        ),
+        "encoder_source": ("model.encoder", lambda: outside.file_hash(model.encoder)),
+        "method_source": (
+            "methods.name",
+            lambda: outside.source_hash(find_method(cell.method.name)),
+        ),
+    }
+    for key, (named, now) in files.items():
+        if key in noted and noted[key] != now():
+            raise InputError(_CHANGED.format(named))
+
+
 def setup_of(cell: TrainingCell) -> Setup:
     """Return the set-up of a training cell.
 
     Raises
     ------
     InputError
+        Data or files of one's own are others than when the cell was named after them.
         New clients are to be served by validation data that some seen client does not have.
     """
     federation = dealt = federation_of(cell)
@@ -350,6 +387,7 @@ def setup_of(cell: TrainingCell) -> Setup:
     if prior and PRIORS[prior].reads_validation and not len(federation.validation.clients):
         raise InputError(f"serving.prior={prior} needs validation data of every seen client")
     method = make_method(cell.method.name, **cell.method.hyper())
+    _refuse_changed(cell)
     task, device = task_of(federation, cell.model, method), federation.seen.clients.device
     if task.make is not None:
         constants_to(task.target, device)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from latecomer.models.task.own_nets import Make, UnfitError
+from latecomer.models.task.own_nets import Make, UnfitError, refuse_tied
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +47,13 @@ class Frozen:
         Raises
         ------
         UnfitError
-            A pattern matches nothing, or a value is missing or of another shape.
+            A pattern matches nothing, a value is missing or of another shape, or a parameter has
+            two names.
         """
         net = self.make(input_shape, n_out)
         if not isinstance(net, nn.Module):
             return net
+        refuse_tied(net)
         held = {**dict(net.named_parameters()), **dict(net.named_buffers())}
         for pattern in self.patterns:
             if not any(_matches(name, pattern) for name in held):

@@ -63,14 +63,33 @@ def build(make: Make, *asked: Any, seed: int, dtype: Any, kind: str = "target") 
             made = make(*asked)
     except UnfitError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(
             f"{kind} cannot be built for inputs of shape {asked[0]} and {asked[-1]} outputs: "
             f"{said(error)}"
         ) from error
     if not isinstance(made, nn.Module):
         raise ValueError(f"{kind} must make a torch module, got {type(made).__name__}")
+    for name, value in made.named_parameters():
+        if value.is_complex():  # torch would drop the imaginary part
+            raise ValueError(f"{kind} must have real parameters, got {name} of {value.dtype}")
     return made.to(dtype)
+
+
+def refuse_tied(net: nn.Module, kind: str = "target") -> None:
+    """Refuse a net that has one parameter under two names.
+
+    Raises
+    ------
+    UnfitError
+        Weights come from outside by name, and would differ.
+    """
+    names: dict[nn.Parameter, str] = {}
+    for name, value in net.named_parameters(remove_duplicate=False):
+        if (first := names.setdefault(value, name)) != name:
+            raise UnfitError(
+                f"{kind} must have every parameter under one name, got {name}, which is {first}"
+            )
 
 
 def outline(make: Make, *asked: Any) -> nn.Module | None:
@@ -83,7 +102,7 @@ def outline(make: Make, *asked: Any) -> nn.Module | None:
     try:
         with torch.device("meta"):
             made = make(*asked)
-    except Exception:  # building it in earnest says what is wrong
+    except (Exception, SystemExit):  # building it in earnest says what is wrong
         return None
     return made if isinstance(made, nn.Module) else None
 
@@ -94,7 +113,7 @@ def drawn(make: Make, *asked: Any, seed: int, dtype: Any) -> Params:
     return {key: value.detach().clone() for key, value in net.named_parameters()}
 
 
-def said(error: Exception) -> str:
+def said(error: BaseException) -> str:
     """Word an exception of somebody's code in one line.
 
     >>> said(ValueError("too  wide"))
@@ -172,7 +191,7 @@ def tried(
 
 
 def refuse_unfit(net: nn.Module, kind: str = "target") -> None:
-    """Refuse nets with buffers, with none or untrainable parameters, and those that draw numbers.
+    """Refuse nets with buffers, those that draw, and parameters that are tied, absent or untrained.
 
     Raises
     ------
@@ -185,6 +204,7 @@ def refuse_unfit(net: nn.Module, kind: str = "target") -> None:
             "change in the forward pass and have no place beside other clients'; take nn.GroupNorm "
             "for batch normalisation, and make constants in forward"
         )
+    refuse_tied(net, kind)
     named = dict(net.named_parameters())
     if not named:
         raise ValueError(
@@ -237,7 +257,7 @@ class _Trial:
         """Apply the net; refuse what is no ``[B, n_out]`` of finite numbers."""
         try:
             made = functional_call(self.net, params, inputs)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ValueError(f"{self.kind} fails on {self._told(inputs)}: {said(error)}") from error
         x, weights = inputs[0], next(iter(params.values())).dtype
         legal = f"{self.kind} must return {self.returns} [B, {self.n_out}] for inputs [B, ...]"

@@ -230,6 +230,21 @@ BAD = {
         net("super().__init__()", "return x[:, :4]"),
         "must have parameters to train, got Net with none",
     ),
+    "tied": (
+        net(f"{LINEAR}; self.back = self.fc", "return self.fc(x)"),
+        "must have every parameter under one name, got back.weight, which is fc.weight",
+    ),
+    "complex": (
+        net(
+            f"{LINEAR}; self.z = nn.Parameter(torch.ones(4, dtype=torch.cfloat))",
+            "return (self.fc(x) * self.z).real",
+        ),
+        "must have real parameters, got z of torch.complex64",
+    ),
+    "ends the program": (
+        net("raise SystemExit(0)", "return self.fc(x)"),
+        "target cannot be built for inputs of shape",
+    ),
     "lazy": (
         net("super().__init__(); self.fc = nn.LazyLinear(n_out)", "return self.fc(x)"),
         "must know its shapes when it is built, got lazy fc.weight",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import ARCHIVE, cells_of
 from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
@@ -78,3 +79,18 @@ def test_seeds_that_share_delta_are_told_once():
     (wanted,) = settings.certificates
     assert wanted.sharing(settings.n_seeds) == 3
     assert wanted.model_copy(update={"per_seed": "each"}).sharing(settings.n_seeds) == 1
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("model.words=.inf", "model.words must be a finite number, got inf"),
+        ("model.words=[1, {a: .nan}]", "model.words.1.a must be a finite number, got nan"),
+        ("methods=[{name: fedavg, local_lr: -.inf}]", "must be a finite number, got -inf"),
+    ],
+)
+def test_numbers_of_ones_own_are_finite(override, said):
+    with pytest.raises(InputError) as caught:
+        load_study("quickstart", [override])
+    assert said.split(".", 1)[-1] in str(caught.value)
+    assert "\n" not in str(caught.value)

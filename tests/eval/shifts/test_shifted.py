@@ -1,5 +1,8 @@
 """Shifted populations: whom they touch, what they hold, and what they are compared with."""
 
+import sys
+from itertools import count
+
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
@@ -217,6 +220,9 @@ def test_a_cell_reports_the_effect_and_what_is_missing(folder):
     assert missing
 
 
+DRAWS = count()
+
+
 def test_a_users_function_is_checked(tmp_path):
     x, rng = np.ones((2, 3), np.float32), np.random.default_rng(0)
     assert apply_own(lambda x, s, r: x * s, "f", x, 2.0, rng).tolist() == [[2.0] * 3] * 2
@@ -225,6 +231,8 @@ def test_a_users_function_is_checked(tmp_path):
         (lambda x, s, r: x / 0.0, "must return finite numbers"),
         (lambda x, s, r: "no", "must return numbers"),
         (lambda x, s, r: x + None, "failed: TypeError"),
+        (lambda x, s, r: sys.exit(0), "failed: SystemExit"),
+        (lambda x, s, r: x + next(DRAWS), "must draw from the generator that it is given"),
     ):
         with np.errstate(all="ignore"), pytest.raises(InputError, match=words) as caught:
             apply_own(function, "f", x, 1.0, rng)

@@ -393,7 +393,7 @@ def test_a_rule_is_listed_once():
     ],
 )
 def test_an_id_leaves_out_where_files_lie_that_it_hashes_and_no_row_names(settings, one):
-    here, there = (yaml.safe_load(settings.replace("FOLDER", at)) for at in ("/here", "/there"))
+    here, there = (yaml.safe_load(settings.replace("FOLDER", at)) for at in ("/here", "there/too"))
     assert (content_id(here) == content_id(there)) is one
 
 

@@ -92,6 +92,24 @@ def test_what_cannot_be_frozen(
     assert "\n" not in str(caught.value)
 
 
+class Tied(nn.Module):
+    def __init__(self, input_shape: tuple[int, ...], n_out: int) -> None:
+        super().__init__()
+        self.body = nn.Linear(*input_shape, n_out)
+        self.head = nn.Linear(*input_shape, n_out)
+        self.head.weight = self.body.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.body(x) + self.head(x)
+        return made
+
+
+def test_what_is_held_under_one_name_is_not_trained_under_another() -> None:
+    table = dict(Tied((6,), 4).state_dict())
+    with pytest.raises(ValueError, match=r"got head\.weight, which is body\.weight"):
+        make_task(input_shape=(6,), n_classes=4, target=Frozen(Tied, ("body",), table))
+
+
 def test_single_parameters_and_stars() -> None:
     assert {*frozen_task("body.*", "head.bias").shapes} == {"head.weight"}
 
