@@ -104,7 +104,8 @@ def pefll_32_values(model: TrainedModel) -> Iterator[PublishedBound]:
     )
     reason = (
         "the expectation over the hyper-posterior is replaced by one draw per client and the "
-        "mean weights' norms; training descriptors use minibatches; the clients are a finite pool"
+        "mean weights' norms; training descriptors use minibatches; "
+        "clients that trained the system are no independent draws"
     )
     yield PublishedBound(seen, _not_rigorous(bound, reason, "gibbs"), inputs)
 

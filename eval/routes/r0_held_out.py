@@ -362,9 +362,11 @@ def _inputs(
     scored: Scored, drawn: Drawn, n_seeds: int, severities: int
 ) -> list[tuple[str, float, str]]:
     support = [score.n_support for score in scored.scores]
-    inputs = [
-        ("n_clients", float(len(scored.scores)), "held-out clients, each scored once"),
-        ("pool_size", float(drawn.untrained), "clients not trained on, certified ones included"),
+    inputs = [("n_clients", float(len(scored.scores)), "held-out clients, each scored once")]
+    if drawn.pool_size is not None:
+        told = "clients not trained on, certified ones included"
+        inputs.append(("pool_size", float(drawn.pool_size), told))
+    inputs += [
         ("mean_error", scored.mean, "mean error of the held-out clients"),
         ("n_support_min", float(min(support)), "fewest support samples of a certified client"),
         ("n_support_max", float(max(support)), "most support samples of a certified client"),

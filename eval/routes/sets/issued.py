@@ -89,7 +89,8 @@ def thresholds_of(scores: Sequence[Array], *, score: str, alpha: float, delta: f
 
 def _at_most_one(issued: Certificate) -> Certificate:
     value = np.minimum(issued.value, 1.0)
-    return replace(issued, value=value, terms=MappingProxyType({"threshold": value}))
+    terms = MappingProxyType({"threshold": value})
+    return replace(issued, value=value, terms=terms, loss_max=1.0)
 
 
 def certify_sets(request: Request[SetsOfLabels]) -> Findings:
