@@ -33,13 +33,18 @@ _STANDS_STILL = (
 )
 _CONTRADICTED = "better here; PeFLL's paper, with 100 clients of two classes too, has 82.2%"
 _ONE_A_STEP = "odpfl-dirichlet-10-one-a-step"
-_FEW_STEPS = (
-    "with one client a step, 4,500 steps for as many local trainings, it comes to {accuracy}, more "
-    "than half of what is missing (`{run}`)"
+_ENSEMBLE = f"{_ONE_A_STEP}-ensemble"
+_STEPS = "with one client a step, 4,500 steps for as many local trainings, "
+_HALF = "more than half of what is missing"
+_FEW_STEPS = _STEPS + f"it comes to {{{_ONE_A_STEP}}}, {_HALF} (`{_ONE_A_STEP}`)"
+_FEW_STEPS_ENSEMBLE = _STEPS + f"it comes to {{{_ENSEMBLE}}}, {_HALF} (`{_ENSEMBLE}`)"
+_SAME_TRAINING = (
+    f"{_STEPS}PFL-ensemble, which trains as it does, comes to {{{_ENSEMBLE}}}, {_HALF} there "
+    f"(`{_ENSEMBLE}`)"
 )
 _LIKELY_FEW = (
-    "one seed, ten new clients; not tried of it: with one client a step ODPFL-HN, with Dirichlet "
-    "10, has more than half of what is missing (`{run}`)"
+    "one seed, ten new clients; not tried of it: with one client a step ODPFL-HN and PFL-ensemble, "
+    f"with Dirichlet 10, have {_HALF} (`{_ONE_A_STEP}`, `{_ENSEMBLE}`)"
 )
 _FEDAVG = "one seed, ten new clients; the cause was not looked for yet"
 _OWN_SETTINGS = (
@@ -62,7 +67,11 @@ CAUSES = {
     "pfedhn-table1-local-100": {"local": _CONTRADICTED},
     "odpfl-table1-dirichlet-0.1": _UNLABELLED,
     "odpfl-table1-dirichlet-1": _UNLABELLED,
-    "odpfl-table1-dirichlet-10": {**_UNLABELLED, "odpfl_hn": _FEW_STEPS},
+    "odpfl-table1-dirichlet-10": {
+        **_UNLABELLED,
+        **{"odpfl_hn": _FEW_STEPS, "pfl_ensemble": _FEW_STEPS_ENSEMBLE},
+        **dict.fromkeys(("pfl_sampled", "pfl_nearest"), _SAME_TRAINING),
+    },
     "odpfl-table1-dirichlet-1-fedprox-fedma": _GLOBAL,
     "odpfl-table1-dirichlet-10-fedprox-fedma": _GLOBAL,
 }
@@ -113,13 +122,20 @@ def _of_run(folder: Path) -> pd.DataFrame:
 
 
 def _filled(cause: str) -> str:
-    """Put the experiment and what it found into the sentence about a cause."""
-    if "{" not in cause:
-        return cause
-    rows = load_run(REFERENCE / _ONE_A_STEP).rows
+    """Put what experiments found into the sentence about a cause."""
+    for run in (_ONE_A_STEP, _ENSEMBLE):
+        if f"{{{run}}}" in cause:
+            cause = cause.replace(f"{{{run}}}", f"{_accuracy(run):.1%}")
+    return cause
+
+
+@cache
+def _accuracy(run: str) -> float:
+    """Return a kept run's accuracy on new clients."""
+    rows = load_run(REFERENCE / run).rows
     means = rows[(rows["metric"] == "accuracy") & (rows["aggregation"] == "per-client")]
     (accuracy,) = means.loc[(means["group"] == "novel") & (means["shift"] == "none"), "value"]
-    return cause.format(accuracy=f"{accuracy:.1%}", run=_ONE_A_STEP)
+    return float(accuracy)
 
 
 def _variant_of(study: dict[str, Any]) -> dict[str, str]:
