@@ -146,8 +146,7 @@ def _poisson(mean: float, counts: NDArray[np.int64]) -> Array:
 def _level(k: int, delta: float) -> float:
     """Largest level whose band holds with probability 1 - delta, to 1e-9 from below.
 
-    Below ``_RESOLVED`` it is delta/k: 1 - delta is hardly told from 1, and the union loses less
-    than delta there.
+    Below ``_RESOLVED``, where 1 - delta is hardly told from 1, it is the union's delta/k.
     """
     # The k statements share delta at worst, and no single one may fail more often than all.
     low, high = delta / k * (1.0 - 2.0 * _EPS), delta

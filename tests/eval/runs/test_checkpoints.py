@@ -60,7 +60,7 @@ def job_of(folder, method="fedavg", *, every=None, path="serial", **sections):
     settings = dict(method) if isinstance(method, dict) else {"name": method}
     train = STUDY["train"] | {"path": path}
     study = parse_study({**STUDY, "methods": [settings], "train": train, **sections})
-    cell = study.cells("data")[1]
+    cell = study.cells()[1]
     return Job(cell, Path(folder), EVALUATE, every or CheckpointEvery(rounds=1))
 
 
