@@ -182,7 +182,7 @@ def kl_ball(
         KL(Q || P) in nats, at least 0; broadcasts with the leading axes.  All radii hold at once.
     delta : array_like, in (0, 1)
     temperatures : array_like
-        Grid of l above 0, at least one, fixed beforehand.
+        Grid of l in [1e-290, 700], at least one, fixed beforehand.
     rule : callable, optional
         ``rule(losses=..., delta=...)`` bounds a mean; ``product`` unless given.
 
@@ -226,7 +226,8 @@ def chi2_ball(
         chi2(Q || P), at least 0; broadcasts with the leading axes.  All radii hold at once.
     delta : array_like, in (0, 1)
     thresholds : array_like
-        Grid of t below 1, at least one, fixed beforehand; points below 0 help at small radii.
+        Grid of t in [-1000, 1), at least one, fixed beforehand; points below 0 help at small
+        radii.
     rule : callable, optional
         ``rule(losses=..., delta=...)`` bounds a mean; ``product`` unless given.
 

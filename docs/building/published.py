@@ -36,11 +36,11 @@ _ONE_A_STEP = "odpfl-dirichlet-10-one-a-step"
 _ENSEMBLE = f"{_ONE_A_STEP}-ensemble"
 _STEPS = "with one client a step, 4,500 steps for as many local trainings, "
 _HALF = "more than half of what is missing"
-_FEW_STEPS = _STEPS + f"it comes to {{{_ONE_A_STEP}}}, {_HALF} (`{_ONE_A_STEP}`)"
-_FEW_STEPS_ENSEMBLE = _STEPS + f"it comes to {{{_ENSEMBLE}}}, {_HALF} (`{_ENSEMBLE}`)"
+_FEW_STEPS = _STEPS + "it comes to {accuracy}, " + f"{_HALF} (`{_ONE_A_STEP}`)"
+_FEW_STEPS_ENSEMBLE = _STEPS + "it comes to {accuracy}, " + f"{_HALF} (`{_ENSEMBLE}`)"
 _SAME_TRAINING = (
-    f"{_STEPS}PFL-ensemble, which trains as it does, comes to {{{_ENSEMBLE}}}, {_HALF} there "
-    f"(`{_ENSEMBLE}`)"
+    _STEPS + "PFL-ensemble, which trains as it does, comes to {accuracy}, "
+    f"{_HALF} there (`{_ENSEMBLE}`)"
 )
 _LIKELY_FEW = (
     "one seed, ten new clients; not tried of it: with one client a step ODPFL-HN and PFL-ensemble, "
@@ -122,20 +122,14 @@ def _of_run(folder: Path) -> pd.DataFrame:
 
 
 def _filled(cause: str) -> str:
-    """Put what experiments found into the sentence about a cause."""
-    for run in (_ONE_A_STEP, _ENSEMBLE):
-        if f"{{{run}}}" in cause:
-            cause = cause.replace(f"{{{run}}}", f"{_accuracy(run):.1%}")
-    return cause
-
-
-@cache
-def _accuracy(run: str) -> float:
-    """Return a kept run's accuracy on new clients."""
+    """Put into the sentence about a cause what the run that it names found on new clients."""
+    if "{accuracy}" not in cause:
+        return cause
+    _, run, _ = cause.split("`")
     rows = load_run(REFERENCE / run).rows
     means = rows[(rows["metric"] == "accuracy") & (rows["aggregation"] == "per-client")]
     (accuracy,) = means.loc[(means["group"] == "novel") & (means["shift"] == "none"), "value"]
-    return float(accuracy)
+    return cause.format(accuracy=f"{accuracy:.1%}")
 
 
 def _variant_of(study: dict[str, Any]) -> dict[str, str]:

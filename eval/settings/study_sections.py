@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -31,8 +31,14 @@ from latecomer.eval.shifts.kinds.declaration import Shift
 from latecomer.eval.shifts.transforms import SHIFTS
 
 
+def _with_finite_extras(settings: Any) -> Any:
+    """Refuse NaN and infinity, which no cell's id can hold, among arguments of somebody's own."""
+    for key, value in (settings.model_extra or {}).items():
+        _finite(key, value)
+    return settings
+
+
 def _finite(key: str, value: Any) -> None:
-    """Refuse NaN and infinity at any depth of what is somebody's own."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{key} must be a finite number, got {value}")
     if isinstance(value, dict):
@@ -152,11 +158,7 @@ class ModelSettings(Settings):
     stem: Text | None = None
     generated_limit: Count | None = None
 
-    @model_validator(mode="after")
-    def _finite_arguments(self) -> Self:
-        for key, value in self.own().items():
-            _finite(key, value)
-        return self
+    _check_extras = model_validator(mode="after")(_with_finite_extras)
 
     def own(self) -> dict[str, Any]:
         """Only the arguments of a network of one's own."""
@@ -203,11 +205,7 @@ class MethodSettings(BaseModel):
     bounds: Bounds | None = None
     serving: Serving | None = None
 
-    @model_validator(mode="after")
-    def _finite_hyper_parameters(self) -> Self:
-        for key, value in self.hyper().items():
-            _finite(key, value)
-        return self
+    _check_extras = model_validator(mode="after")(_with_finite_extras)
 
     def hyper(self) -> dict[str, Any]:
         """Only the hyper-parameters that the study sets."""

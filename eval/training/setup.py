@@ -356,16 +356,17 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
 
 def _refuse_changed(cell: TrainingCell) -> None:
     """Refuse files of one's own that are others than when the cell was named after them."""
-    model, noted = cell.model, cell.numbers_version or {}
-    files: dict[str, tuple[str, Callable[[], str]]] = {
+    model, method, noted = cell.model, cell.method.name, cell.numbers_version or {}
+    files: Mapping[str, tuple[str, Callable[[], object]]] = {
         "target_source": (
             "model.target",
             lambda: outside.target_source_hash(model.target, model.weights),
         ),
         "encoder_source": ("model.encoder", lambda: outside.file_hash(model.encoder)),
-        "method_source": (
-            "methods.name",
-            lambda: outside.source_hash(find_method(cell.method.name)),
+        "method_source": ("methods.name", lambda: outside.source_hash(find_method(method))),
+        "bound_sources": (
+            "bounds",
+            lambda: {name: outside.file_hash(name) for name in noted["bound_sources"]},
         ),
     }
     for key, (named, now) in files.items():

@@ -70,10 +70,14 @@ def build(make: Make, *asked: Any, seed: int, dtype: Any, kind: str = "target") 
         ) from error
     if not isinstance(made, nn.Module):
         raise ValueError(f"{kind} must make a torch module, got {type(made).__name__}")
-    for name, value in made.named_parameters():
-        if value.is_complex():  # torch would drop the imaginary part
-            raise ValueError(f"{kind} must have real parameters, got {name} of {value.dtype}")
+    _refuse_unreal(made, kind)  # of complex ones, `to` would keep the real part
     return made.to(dtype)
+
+
+def _refuse_unreal(net: nn.Module, kind: str) -> None:
+    for name, value in net.named_parameters():
+        if not value.is_floating_point():
+            raise ValueError(f"{kind} must have real parameters, got {name} of {value.dtype}")
 
 
 def refuse_tied(net: nn.Module, kind: str = "target") -> None:
@@ -205,6 +209,7 @@ def refuse_unfit(net: nn.Module, kind: str = "target") -> None:
             "for batch normalisation, and make constants in forward"
         )
     refuse_tied(net, kind)
+    _refuse_unreal(net, kind)
     named = dict(net.named_parameters())
     if not named:
         raise ValueError(
@@ -213,8 +218,6 @@ def refuse_unfit(net: nn.Module, kind: str = "target") -> None:
     for name, value in named.items():
         if isinstance(value, nn.parameter.UninitializedParameter):
             raise ValueError(f"{kind} must know its shapes when it is built, got lazy {name}")
-        if not value.is_floating_point():
-            raise ValueError(f"{kind} must have real parameters, got {name} of {value.dtype}")
         if not value.requires_grad:
             raise ValueError(
                 f"{kind} must train all its parameters, got {name} with requires_grad=False"

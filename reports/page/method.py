@@ -193,8 +193,7 @@ def statement(
         f"Every method was trained with {count(len(seeds), 'training seed')} "
         f"({', '.join(map(str, seeds))}), which also draw the cohorts: the same for every method.",
         *_given(rows),
-        f"Selection: {selection(rows, rounds, rule)}. No sample of a new client and no score of a "
-        "held-out one enters a choice.",
+        f"Selection: {selection(rows, rounds, rule)}.",
         *_tuned(rows),
         f"Masking: {MASKING.get(masking, masking)}.",
     ]

@@ -78,6 +78,8 @@ def test_thresholds_are_those_of_the_calculators():
     assert (made[""].rigorous, made["@pooled"].rigorous) == (True, False)
     few = thresholds_of(scores[:3], score="adaptive", alpha=0.15, delta=0.1).issued
     assert float(few["@confident"]) == 1.0, "nothing is proved: all labels"
+    assert few["@confident"].vacuous
+    assert not made["@confident"].vacuous
 
 
 @pytest.mark.slow

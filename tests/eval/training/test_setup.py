@@ -43,24 +43,54 @@ def test_methods_of_a_study_share_what_is_computed_of_its_clients(path: str) -> 
     assert first.task is second.task
 
 
-@pytest.mark.parametrize("place", ["data_hash", "method_source"])
+OWN = {
+    "methods": (
+        "mine.py:Own",
+        "from dataclasses import dataclass\nfrom latecomer.models.methods.fedavg import FedAvg\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Own(FedAvg):\n    name = 'own'\n",
+    ),
+    "target": (
+        "mine.py:net",
+        "from torch import nn\ndef net(shape, n_out):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, n_out))\n",
+    ),
+    "encoder": (
+        "mine.py:Mean",
+        "from torch import nn\nclass Mean(nn.Module):\n"
+        "    def __init__(self, shape, n_classes, dim):\n"
+        "        super().__init__()\n        self.out = nn.Linear(64 + n_classes, dim)\n",
+    ),
+    "bounds": ("mine.py:bound", "def bound(losses, delta):\n    return 1.0\n"),
+}
+
+
+def planned_with(place: str) -> TrainingCell:
+    own = OWN[place][0] if place in OWN else ""
+    asked = {
+        "methods": {"methods": [own]},
+        "target": {"model": {"target": own}},
+        "encoder": {"model": {"encoder": own}},
+        "bounds": {"bounds": [own], "split": {**STUDY["split"], "certify": 4}},
+    }.get(place, {})
+    study = parse_study({**STUDY, "train": {"rounds": 1, "cohort": 2}, **asked})
+    data = setup_of(study.cells()[1].settings).federation.data_hash
+    cell = study.cells(data)[1].settings
+    assert isinstance(cell, TrainingCell)
+    return cell
+
+
+@pytest.mark.parametrize("place", ["data", *OWN])
 def test_what_changed_since_the_run_was_planned_is_refused(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    own = (
-        "from dataclasses import dataclass\nfrom latecomer.models.methods.fedavg import FedAvg\n"
-        "@dataclass(frozen=True, kw_only=True)\nclass Own(FedAvg):\n    name = 'own'\n"
-    )
-    (tmp_path / "own.py").write_text(own)
-    study = parse_study({**STUDY, "methods": ["own.py:Own"], "train": {"rounds": 1, "cohort": 2}})
-    planned = setup_of(study.cells()[1].settings).federation.data_hash
-    cell = study.cells(planned)[1].settings
-    assert isinstance(cell, TrainingCell)
+    for own, text in [OWN[place]] if place in OWN else ():
+        (tmp_path / own.partition(":")[0]).write_text(text)
+    cell = planned_with(place)
     setup_of(cell)
-    if place == "data_hash":
+    if place == "data":
         cell = cell.model_copy(update={"data_hash": "another"})
     else:
-        (tmp_path / "own.py").write_text(own + "# another\n")
+        (tmp_path / "mine.py").write_text(OWN[place][1] + "# another\n")
     with pytest.raises(InputError, match="changed since this run was planned"):
         setup_of(cell)
