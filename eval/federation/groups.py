@@ -141,8 +141,9 @@ def standardisation(
 ) -> Standardisation:
     """Compute mean and sd over the seen clients' support data; constant inputs get sd 1.
 
-    Two passes, ``block`` samples at a time, so that memory does not grow with the data. Tokens are
-    left as they are: mean 0 and sd 1.
+    Constant is what deviates by no more than a millionth of its mean, or of 1 if that is less: in
+    whatever unit inputs come, they are scaled. Two passes, ``block`` samples at a time, so that
+    memory does not grow with the data. Tokens are left as they are: mean 0 and sd 1.
     """
     if dataset.vocabulary:
         zero = np.zeros(dataset.input_shape, dtype=np.float32)
@@ -159,8 +160,9 @@ def standardisation(
         return total / count
 
     mean = mean_of(lambda x: x)
-    sd = np.sqrt(mean_of(lambda x: np.square(x - mean)))
-    return Standardisation(mean.astype(np.float32), np.where(sd > 1e-6, sd, 1.0).astype(np.float32))
+    sd = np.sqrt(mean_of(lambda x: np.square(x - mean))).astype(np.float32)
+    varies = sd > 1e-6 * np.minimum(np.abs(mean), 1)
+    return Standardisation(mean.astype(np.float32), np.where(varies, sd, np.float32(1)))
 
 
 def _padded(rows: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:

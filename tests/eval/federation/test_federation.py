@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from latecomer.eval.datasets import load_dataset
 from latecomer.eval.federation.groups import build_federation, standardisation
 from latecomer.eval.settings.cell import FederationSettings
+from latecomer.eval.splits.clients import ClientRows
 
 CONFIG = {
     "data": {"name": "digits"},
@@ -53,6 +57,17 @@ def test_standardisation_does_not_depend_on_the_block(federation) -> None:
         parts = standardisation(federation.dataset, federation.split.seen, block=block)
         np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-6)
         np.testing.assert_allclose(parts.sd, whole.sd, rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_inputs_are_scaled_in_whatever_unit_they_come_unless_constant(unit: float) -> None:
+    drawn = np.random.default_rng(0).normal(1, 2, (50, 2))
+    x = unit * np.column_stack([drawn, np.full(50, 0.3), np.zeros(50)])
+    data = replace(load_dataset({"name": "digits"}), x=x.astype(np.float32), y=np.arange(50) % 10)
+    nothing = np.zeros(0, dtype=np.int64)
+    scale = standardisation(data, [ClientRows(0, np.arange(50), nothing, nothing)])
+    assert scale.sd[:2] == pytest.approx(x[:, :2].std(axis=0), rel=1e-5)
+    assert scale.sd[2:].tolist() == [1.0, 1.0]
 
 
 def test_rotated_clients_hold_the_same_samples_turned(federation) -> None:
