@@ -5,6 +5,8 @@ method, seed and rounds on seen and held-out clients together, inputs scaled by 
 support, and measures the new clients.  Nothing of it is certified.
 """
 
+from dataclasses import replace
+
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.arrivals import joined
 from latecomer.eval.scoring.rows import client_rows, group_rows
@@ -21,7 +23,11 @@ def evaluate_whole(
 ) -> Outcome:
     """Train on all clients but the novel ones and measure these; raises as `evaluate_cell`."""
     setup = setup_of(cell)
-    everyone, novel = setup.through(*joined(setup.dealt))
+    everyone, novel, validation = setup.through(*joined(setup.dealt))
+    # What new clients' models are corrected by is of those that trained, scaled as they are.
+    trained = Group("seen", "none", None, everyone)
+    judged = replace(trained, clients=validation)
+    setup = replace(setup, federation=replace(setup.federation, seen=trained, validation=judged))
     rounds, device = setup.budget.rounds, str(everyone.device)
     slot = kept.slot("train", seed=setup.seed, rounds=rounds, device=device)
     state = setup.train(everyone, slot, on_round=on_round)

@@ -26,14 +26,21 @@ def arrivals(federation: Federation, plan: Plan) -> tuple[Clients, Clients]:
     return replace(order, mean=mean, sd=sd), replace(federation.novel.clients, mean=mean, sd=sd)
 
 
-def joined(federation: Federation) -> tuple[Clients, Clients]:
-    """Return seen and held-out clients as one population, and the novel ones, scaled alike."""
+def joined(federation: Federation) -> tuple[Clients, Clients, Clients]:
+    """Return seen and held-out clients as one population, and whom that is measured on.
+
+    These are the novel clients and the seen ones with their validation data as query; all three
+    are scaled alike.
+    """
     split = federation.split
     scale = standardisation(federation.dataset, [*split.seen, *split.certification])
     everyone = _joined(federation.seen.clients, federation.certification.clients)
     mean, sd = (torch.from_numpy(v).to(everyone.device) for v in (scale.mean, scale.sd))
-    novel = replace(federation.novel.clients, mean=mean, sd=sd)
-    return replace(everyone, mean=mean, sd=sd), novel
+    everyone, novel, validation = (
+        replace(clients, mean=mean, sd=sd)
+        for clients in (everyone, federation.novel.clients, federation.validation.clients)
+    )
+    return everyone, novel, validation
 
 
 def _joined(left: Clients, right: Clients) -> Clients:

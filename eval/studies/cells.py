@@ -32,6 +32,8 @@ _UNRECORDED: Mapping[str, str] = MappingProxyType({"bets": "product", "band": "d
 # For routes that train on independent clients: the rows beside these certificates are numbers too.
 OVERLAP_VERSION: Mapping[str, int] = {"overlap": 2}
 DENOISING_VERSION: Mapping[str, int] = {"denoising": 1}
+# For models that hold nobody out and are corrected for a new client's shares of the classes.
+CORRECTED_WHOLE_VERSION: Mapping[str, int] = {"whole": 2}
 
 # The same for single target networks; one that is not listed has never changed.
 TARGET_NUMBERS_VERSION: Mapping[str, int] = {"dense500": 2}
@@ -285,9 +287,11 @@ def _own(model: Mapping[str, Any], entry: Mapping[str, Any], independent: bool) 
 def _whole(model: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration of a model that holds nobody out."""
     label = model["method"]["label"]
+    corrected = CORRECTED_WHOLE_VERSION if "serving" in model["method"] else {}
     return {
         **model,
         "kind": WHOLE,
+        "numbers_version": {**model["numbers_version"], **corrected},
         "method": {**model["method"], "label": f"{label}, all clients"},
         "of": label,
         "bounds": [],

@@ -8,11 +8,12 @@ import pytest
 from latecomer.eval.federation.groups import standardisation
 from latecomer.eval.protocol.evaluate import evaluate_cell
 from latecomer.eval.routes.arrivals import joined
+from latecomer.eval.scoring.label_shift import pooled_shares
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training import setup
 from latecomer.eval.training.setup import federation_of
 
-STUDY = {
+STUDY: dict[str, Any] = {
     "study": "small",
     "data": {"name": "digits"},
     "split": {"kind": "by_class", "clients": 24, "certify": 6, "novel": 10,
@@ -51,10 +52,38 @@ def test_certification_clients_train_and_novel_ones_alone_are_measured(
     assert not {row.get("bound") for row in rows} - {None, ""}
 
 
+@pytest.mark.parametrize("prior", ["em", "bbse"])
+def test_models_are_corrected_by_the_clients_that_trained_scaled_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, prior: str
+) -> None:
+    method = {"name": "fedavg", "serving": {"prior": prior}}
+    split = {**STUDY["split"], "certify": 13, "validation": 0.2}
+    study = parse_study(STUDY | {"methods": [method], "split": split})
+    cell = next(c for c in study.cells("") if c.kind == "whole")
+    assert cell.config["numbers_version"]["whole"] == 2
+    told: list[Any] = []
+    original = setup.score_group
+
+    def watched(*args: Any, reweigh: Any, **kwargs: Any) -> Any:
+        told.append(reweigh)
+        return original(*args, reweigh=reweigh, **kwargs)
+
+    monkeypatch.setattr(setup, "score_group", watched)
+    evaluate_cell(cell.config)
+    everyone, _, validation = joined(federation_of(cell.settings))
+    (reweigh,) = told
+    if prior == "em":
+        assert reweigh.trained.equal(pooled_shares(everyone, 10))
+    else:
+        assert reweigh.held_out.query.equal(validation.query)
+        assert reweigh.held_out.mean.equal(everyone.mean)
+        assert reweigh.held_out.sd.equal(everyone.sd)
+
+
 def test_support_stays_with_its_client_where_groups_are_joined() -> None:
     cell = next(c for c in parse_study(STUDY).cells("") if c.kind == "whole")
     federation = federation_of(cell.settings)
-    everyone, _ = joined(federation)
+    everyone, *_ = joined(federation)
     held = federation.certification.clients
     first = len(federation.seen.clients)
     for place in range(len(held)):
