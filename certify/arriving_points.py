@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike
 
 import numpy as np
 
 from latecomer.certify.label_scores import LABEL_SCORES, labels_kept
 from latecomer.certify.points import PointRows, read_points
-from latecomer.certify.sources import file_bytes
+from latecomer.certify.sources import file_bytes, named
 from latecomer.certify.table import read_arrivals
 from latecomer.errors import InputError
 
@@ -78,7 +78,7 @@ def _arrivals(
     """Read a file of points that may grow: its last client may have further points to come."""
     if whole:
         return missed_in_order(path, threshold)
-    data = file_bytes(fspath(path))
+    data = file_bytes(named(path))
     data = data[: data.rfind(b"\n") + 1]
     if data.count(b"\n") < 2:
         return ()

@@ -12,7 +12,7 @@ from latecomer.bounds.held_out.differences import mean_difference
 from latecomer.certify.bands import share_above, share_band
 from latecomer.certify.result import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULE_WITHOUT_ORDERS, RULES
-from latecomer.certify.sample import Sample, checked, drawn_seed, sample_of, tagged
+from latecomer.certify.sample import Sample, checked, drawn_seed, sample_of, several, tagged
 from latecomer.certify.statements import LossCertificate, certify_losses
 from latecomer.certify.table import LossTable, Order, Source, read_losses
 from latecomer.errors import InputError
@@ -60,7 +60,7 @@ def certify_above(
     >>> {t: round(float(c), 3) for t, c in certify_above(losses, [0.2, 0.5]).items()}
     {0.2: 0.172, 0.5: 0.116}
     """
-    return shares_above(_sample(losses, delta, pool_size, loss_max), thresholds, delta)
+    return shares_above(_sample(losses, delta, pool_size, loss_max), several(thresholds), delta)
 
 
 def shares_above(

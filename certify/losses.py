@@ -9,12 +9,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.checks import failure_probability
+from latecomer.bounds.checks import failure_probability, flag
 from latecomer.certify.answers import LossAnswers
 from latecomer.certify.arguments import ASKED, LOSSES, told_in_full
 from latecomer.certify.result import Shown, Stated
 from latecomer.certify.rule import DEFAULT_RULE
-from latecomer.certify.sample import Sample, check_options, checked, drawn_seed, sample_of
+from latecomer.certify.sample import (
+    Sample,
+    check_options,
+    checked,
+    drawn_seed,
+    sample_of,
+    several,
+)
+from latecomer.certify.sources import named
 from latecomer.certify.statements import (
     LossCertificate,
     MeanLoss,
@@ -25,6 +33,7 @@ from latecomer.certify.statements import (
     next_client,
 )
 from latecomer.certify.table import LossTable, Order, Source, read_losses
+from latecomer.certify.table_rows import column_named
 from latecomer.errors import InputError
 
 if TYPE_CHECKING:
@@ -350,7 +359,7 @@ class Losses:
         from latecomer.certify.populations import within
         from latecomer.certify.topics import shifts
 
-        reach = tuple(radii)
+        reach = several(radii)
         found = within(self.sample, ball, reach, target, delta=self.delta)
         return replace(found, words=tuple(shifts(self, (found, reach)).lines))
 
@@ -377,6 +386,7 @@ class Losses:
         from latecomer.certify.further_statements import certify_groups
         from latecomer.certify.topics import groups
 
+        column_named("by", column)
         if self.pool_size is not None:
             raise InputError(
                 "--by needs independent clients: the groups' parts of a pool are not known"
@@ -512,7 +522,7 @@ def _read(
         seed=one_draw,
         trust=trust,
     )
-    return Losses(sample, float(delta), tuple(best_of), table, source)
+    return Losses(sample, float(delta), several(best_of), table, source)
 
 
 @told_in_full(LOSSES, ASKED)
@@ -568,13 +578,13 @@ def certify_losses(
     >>> round(float(certified.certificate), 3), round(float(certified.above[0.2]), 3)
     (0.186, 0.095)
     """
-    _check_together(pool_size, alpha, independent=independent, joint=joint)
-    balls, level = asked_balls(shifts, target), _alpha(alpha)
+    _check_together(pool_size, alpha, curve=curve, independent=independent, joint=joint)
+    balls, level, lowest = asked_balls(shifts, target), _alpha(alpha), several(above)
     one = _read(losses, delta, rule, pool_size, loss_max, seed, order, best_of, trust, by, level)
     if joint:
-        one = _sharing(one, balls, above, curve, by, against)
-    found = _all_of(one, one.delta if joint else level, balls, target, above, curve, by, against)
-    files = tuple(str(fspath(at)) for at in (losses, against) if isinstance(at, str | PathLike))
+        one = _sharing(one, balls, lowest, curve, by, against)
+    found = _all_of(one, one.delta if joint else level, balls, target, lowest, curve, by, against)
+    files = tuple(named(at) for at in (losses, against) if isinstance(at, str | PathLike))
     return replace(found, independent=independent, order=_named(order), sources=files)
 
 
@@ -585,7 +595,7 @@ def _named(order: Order | None) -> str:
 def _sharing(
     one: "Losses",
     balls: Mapping[str, tuple[float, ...]],
-    above: Sequence[float],
+    above: tuple[float, ...],
     curve: bool,
     by: str | None,
     against: Source | None,
@@ -596,7 +606,7 @@ def _sharing(
     number = n_statements(
         one.sample.rule,
         balls=len(balls),
-        above=len(above) > 0,
+        above=bool(above),
         curve=curve,
         by=by is not None,
         against=against is not None,
@@ -610,7 +620,7 @@ def _all_of(
     alpha: float,
     balls: Mapping[str, tuple[float, ...]],
     target: float | None,
-    above: Sequence[float],
+    above: tuple[float, ...],
     curve: bool,
     by: str | None,
     against: Source | None,
@@ -623,7 +633,7 @@ def _all_of(
         losses=one.losses,
         radii=balls,
         shifts={ball: one.within(ball, radii, target=target) for ball, radii in balls.items()},
-        above=one.above(*above).certificates if len(above) else {},
+        above=one.above(*above).certificates if above else {},
         curve=_curve(one) if curve else None,
         by=by or "",
         groups={} if by is None else one.by(by, alpha=alpha).groups,
@@ -639,8 +649,10 @@ def _curve(one: "Losses") -> "tuple[Certificate, list[Step]]":
 
 
 def _check_together(
-    pool_size: int | None, alpha: float | None, *, independent: bool, joint: bool
+    pool_size: int | None, alpha: float | None, *, curve: bool, independent: bool, joint: bool
 ) -> None:
+    for name, asked in (("curve", curve), ("independent", independent), ("joint", joint)):
+        checked(flag, name, asked)
     if independent and pool_size is not None:
         raise InputError(
             f"independent cannot go with pool_size={pool_size}: clients drawn from a pool are not"
@@ -657,7 +669,7 @@ def _called(against: Source) -> str:
 
 
 def asked_balls(
-    shifts: Mapping[str, Sequence[float]], target: float | None
+    shifts: Mapping[str, Sequence[float]] | None, target: float | None
 ) -> dict[str, tuple[float, ...]]:
     """Return the radii by ball; every ball, without radii, if only a target is given.
 
@@ -666,6 +678,11 @@ def asked_balls(
     >>> asked_balls({"kl": [0.1]}, 0.3), list(asked_balls({}, 0.3))
     ({'kl': (0.1,)}, ['kl', 'tv', 'chi2', 'subgroup'])
     """
-    if target is not None and not shifts:
+    asked = _NOTHING if shifts is None else shifts
+    if not isinstance(asked, Mapping):
+        raise InputError(
+            f"shifts must map {', '.join(_BALLS)} to radii, as in {{'kl': [0.1]}}, got {asked!r}"
+        )
+    if target is not None and not asked:
         return {ball: () for ball in _BALLS}
-    return {ball: tuple(radii) for ball, radii in shifts.items()}
+    return {ball: several(radii) for ball, radii in asked.items()}

@@ -18,6 +18,7 @@ from latecomer.bounds.certificate import Array
 from latecomer.certify.sources import named, rows_of
 from latecomer.certify.table import LossTable, Source, table_of
 from latecomer.certify.table_rows import Rows
+from latecomer.checks import one_of
 from latecomer.errors import InputError
 from latecomer.reading.labels import is_gap, refuse_labels
 from latecomer.reading.single_numbers import one_number, told
@@ -292,8 +293,7 @@ def read_points(
     >>> read_points(b"client,label,prediction\nann,cat,dog\n").points().labels
     ('cat',)
     """
-    if score not in SCORES:
-        raise InputError(f"score must be one of {', '.join(SCORES)}, got {score!r}")
+    one_of("score", score, tuple(SCORES))
     if isinstance(source, PointRows):
         return source
     rows = PointRows(

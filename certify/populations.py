@@ -47,7 +47,7 @@ from latecomer.bounds.shift.duals import DUALS
 from latecomer.bounds.shift.planned_grid import TRIED, Grid, planned_grid
 from latecomer.certify.result import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES, Rule
-from latecomer.certify.sample import Sample, checked, sample_of, scaled_to, tagged
+from latecomer.certify.sample import Sample, checked, sample_of, scaled_to, several, tagged
 from latecomer.certify.table import Order, Source
 from latecomer.errors import InputError, nearest
 
@@ -215,14 +215,17 @@ def _betting(
 
 
 def _reach(ball: str, radii: Sequence[float]) -> Array:
-    if ball not in DUALS:
+    if not isinstance(ball, str) or ball not in DUALS:
         raise InputError(
             f"shift must be one of {', '.join(DUALS)}, got {ball!r}{nearest(str(ball), DUALS)}"
         )
     try:
-        return np.atleast_1d(DUALS[ball].radius(ball, list(radii) or [no_shift(ball)]))
+        reach = np.asarray(DUALS[ball].radius(ball, several(radii) or [no_shift(ball)]))
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error
+    if reach.ndim > 1:
+        raise InputError(f"{ball} must be numbers in a row, got shape {reach.shape}")
+    return reach
 
 
 def _aim(target: float, loss_max: float) -> float:

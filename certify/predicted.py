@@ -49,7 +49,7 @@ def certify_predictor(
     >>> round(float(certified.certificate), 3), round(float(certified.above[0.2]), 3)
     (0.14, 0.095)
     """
-    how: dict[str, Any] = {"folds": folds, "seed": seed or 0, "loss": loss, "loss_max": loss_max}
+    how: dict[str, Any] = {"folds": folds, "seed": seed, "loss": loss, "loss_max": loss_max}
     scored = score_clients(predictor, clients, pool_size=pool_size, **how)
     drawn: dict[str, Any] = {"seed": seed, "loss_max": loss_max, "pool_size": pool_size}
     return scored.told(certify_losses(scored.losses, **drawn, **asked))

@@ -5,7 +5,6 @@ import io
 import math
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ from latecomer.certify.label_scores import LABEL_SCORES, labels_kept, of_truth, 
 from latecomer.certify.points import PointRows, Points, read_points
 from latecomer.certify.printed import rounded
 from latecomer.certify.table import Source
+from latecomer.checks import fraction, one_of, output_file
 from latecomer.errors import InputError
-from latecomer.files import write_atomic
+from latecomer.files import at_home, write_atomic
 
 _COLUMNS = ("client", "labels", "size", "holds_label")
 
@@ -119,11 +119,12 @@ class LabelSets:
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write `rows` as CSV."""
+        output_file("path", "" if path is None else path)
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.rows())
-        write_atomic(Path(path), text.getvalue())
+        write_atomic(at_home(path), text.getvalue())
 
 
 def _shown(threshold: float) -> str:
@@ -180,10 +181,9 @@ def label_sets(
     >>> round(sets.threshold, 2), sets.sizes.max()
     (0.34, np.int64(1))
     """
-    if not 0 < alpha < 1:
-        raise InputError(f"alpha of sets must lie strictly between 0 and 1, got {alpha}")
-    if score not in LABEL_SCORES:
-        raise InputError(f"score of sets must be one of {', '.join(LABEL_SCORES)}, got {score!r}")
+    alpha = fraction("alpha of sets", alpha, above=True)
+    delta = fraction("delta of sets", delta, above=True)
+    one_of("score of sets", score, tuple(LABEL_SCORES))
     rows = read_points(source)
     served = rows if serve is None else read_points(serve, labelled=False)
     return _sets(rows, served, alpha, delta, score)

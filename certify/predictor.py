@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.checks import count, positive
 from latecomer.certify.rule import DEFAULT_RULE, LEAST_OUTSIDE
+from latecomer.certify.sample import checked
 from latecomer.certify.statements import LossCertificate, certify_losses
+from latecomer.checks import whole
 from latecomer.errors import InputError
 from latecomer.reading.ids import refuse_clients, spelling
 from latecomer.reading.labels import first_gap, refuse_labels
@@ -78,7 +81,7 @@ def certify_predictor(
     >>> certified.n_clients, round(certified.mean, 3), round(float(certified.certificate), 3)
     (20, 0.05, 0.133)
     """
-    how: dict[str, Any] = {"folds": folds, "seed": seed or 0, "loss": loss, "loss_max": loss_max}
+    how: dict[str, Any] = {"folds": folds, "seed": seed, "loss": loss, "loss_max": loss_max}
     scored = score_clients(predictor, clients, pool_size=pool_size, **how)
     given: dict[str, Any] = {"delta": delta, "alpha": alpha, "loss_max": loss_max}
     certified = certify_losses(scored.losses, rule=rule, pool_size=pool_size, seed=seed, **given)
@@ -115,7 +118,7 @@ def score_clients(
     clients: Mapping[Any, tuple[Any, Any]],
     *,
     folds: int = 1,
-    seed: int = 0,
+    seed: int | None = None,
     loss: Loss | None = None,
     loss_max: float = 1.0,
     pool_size: int | None = None,
@@ -130,17 +133,23 @@ def score_clients(
     >>> score_clients(lambda support, x: x > 2, {"a": ((x, y), (x, y))}).losses
     {'a': 0.25}
     """
-    _check(clients, folds, pool_size)
-    return _scored(predictor, clients, folds, seed, loss or _wrong, loss_max)
+    _check(predictor, clients, loss, pool_size)
+    start, n_folds = whole("seed", 0 if seed is None else seed, 0), whole("folds", folds, 1)
+    largest = float(checked(positive, "loss_max", loss_max))
+    return _scored(predictor, clients, n_folds, start, loss or _wrong, largest)
 
 
-def _check(clients: Mapping[Any, Any], folds: int, pool_size: int | None) -> None:
+def _check(predictor: Any, clients: Any, loss: Any, pool_size: int | None) -> None:
+    if not callable(predictor):
+        raise InputError(f"predictor must be a function, got {type(predictor).__name__}")
+    if loss is not None and not callable(loss):
+        raise InputError(f"loss must be a function, got {type(loss).__name__}")
     if not isinstance(clients, Mapping):
         kind = type(clients).__name__
         raise InputError(f"clients must be a mapping of client to (support, query), got {kind}")
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 1:
-        raise InputError(f"folds must be a whole number of at least 1, got {folds!r}")
-    if pool_size is not None and pool_size < len(clients) + LEAST_OUTSIDE:
+    if pool_size is None:
+        return
+    if checked(count, "pool_size", pool_size) < len(clients) + LEAST_OUTSIDE:
         raise InputError(
             f"pool_size must be at least {LEAST_OUTSIDE} above the {len(clients)} clients to be "
             f"certified, got {pool_size}"

@@ -1,7 +1,7 @@
 """A table of losses in the form that a rule takes, and what the rule's bound says of clients."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from latecomer.bounds.certificate import Array, Certificate, scaled_up
-from latecomer.bounds.checks import count, failure_probability, positive
+from latecomer.bounds.checks import count, failure_probability, flag, positive
 from latecomer.bounds.held_out.orders import fresh_seed, orders_for
 from latecomer.certify.rule import BEST_OF, MEAN_RULES, RULES, Asked, Rule, best_of_rule, rules_for
 from latecomer.certify.rules.declaration import is_own
@@ -183,6 +183,7 @@ def check_options(
         from latecomer.certify.own_rule import coverage_of
 
         coverage_of(chosen)
+    checked(flag, "trust", trust)
     checked(failure_probability, "delta", delta)
     checked(failure_probability, "alpha", alpha)
     checked(positive, "loss_max", loss_max)
@@ -196,16 +197,17 @@ def check_options(
 def _rule_of(rule: str, best_of: Sequence[str], pool_size: int | None, ordered: bool) -> Rule:
     """Return the rule that is asked for, if it covers how the clients were drawn."""
     legal = (*FILE_RULES, *rules_for("zero_one"), BEST_OF)
-    if rule not in legal and not is_own(rule):
+    if not isinstance(rule, str) or (rule not in legal and not is_own(rule)):
         raise InputError(
             f"rule must be one of {', '.join(legal)}, got {rule!r}{nearest(str(rule), legal)}"
         )
-    if rule != BEST_OF and best_of:
+    given = several(best_of)
+    if rule != BEST_OF and given:
         raise InputError(f"best_of names the rules of rule best_of, got rule {rule}")
     if rule == BEST_OF:
-        given = (best_of,) if isinstance(best_of, str) else tuple(best_of)
         means = [name for name, one in MEAN_RULES.items() if "table" in one.doors]
-        if len(set(given)) < max(2, len(given)) or not set(given) <= set(means):
+        wrong = [name for name in given if not isinstance(name, str) or name not in means]
+        if wrong or len(set(given)) < max(2, len(given)):
             raise InputError(
                 f"best_of must be two or more different ones of {', '.join(means)}, got "
                 f"{', '.join(map(str, given)) or 'none'}"
@@ -239,13 +241,34 @@ def _check_drawn(rule: str, pool_size: int | None) -> None:
 
 
 def checked(check: Callable[[str, Any], Any], name: str, value: Any) -> Any:
-    """Return one number as converted by a check of ``bounds``, or raise that check's message."""
-    if np.ndim(value):
-        raise InputError(f"{name} must be one number, got {name}={value!r}")
+    """Return one value as converted by a check of ``bounds``, or raise that check's message."""
     try:
-        return check(name, value)
+        found = check(name, value)
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error
+    if np.ndim(found):
+        raise InputError(f"{name} must be one number, got {name}={value!r}")
+    return found
+
+
+def several(value: Any) -> tuple[Any, ...]:
+    """Return what an option lists: nothing where it is None, and a single value as a list of it.
+
+    Text and mappings are single values, which whoever checks the entries refuses.
+
+    Examples
+    --------
+    >>> several(0.2), several([0.1, 0.2]), several(None), several("blend")
+    ((0.2,), (0.1, 0.2), (), ('blend',))
+    """
+    if value is None:
+        return ()
+    if isinstance(value, str | bytes | Mapping):
+        return (value,)
+    try:
+        return tuple(value)
+    except TypeError:
+        return (value,)
 
 
 def scaled_to(certificate: Certificate, loss_max: float) -> Certificate:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike, fspath
@@ -31,9 +32,9 @@ def rows_of(source: Any, rows: Rows, ranks: Any = None) -> Rows:
 
 
 def named(source: Any) -> str:
-    """Return what messages call a source."""
+    """Return what messages call a source; of a path that is where it leads to, ``~`` included."""
     if isinstance(source, (str, PathLike)):
-        return str(fspath(source))
+        return os.path.expanduser(str(fspath(source)))
     return "standard input" if isinstance(source, bytes) else "losses"
 
 

@@ -26,6 +26,7 @@ from latecomer.certify.sample import (
     n_orders,
     sample_of,
     scaled_to,
+    several,
     tagged,
 )
 from latecomer.certify.table import Order, Source
@@ -249,7 +250,7 @@ def certify_losses(
     level = float(checked(failure_probability, "alpha", alpha))
     asked: dict[str, Any] = {"loss_max": loss_max, "seed": seed, "order": order}
     given = sample_of(losses, rule, best_of, delta=delta, pool_size=pool_size, **asked)
-    return certified_sample(given, tuple(best_of), float(delta), level)
+    return certified_sample(given, several(best_of), float(delta), level)
 
 
 def certified_sample(

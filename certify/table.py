@@ -10,13 +10,13 @@ random.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latecomer.bounds.certificate import Array
-from latecomer.certify.sources import file_bytes, read_csv, rows_of
+from latecomer.certify.sources import file_bytes, named, read_csv, rows_of
 from latecomer.certify.table_rows import Rows
 from latecomer.errors import InputError
 
@@ -166,7 +166,7 @@ def read_arrivals(
     column : str
         Of numbers that stand in for the losses.
     """
-    name = str(fspath(path))
+    name = named(path)
     data = file_bytes(name)
     if not whole:
         data = data[: data.rfind(b"\n") + 1]

@@ -38,6 +38,11 @@ class Rows:
     spelt: Spellings = field(default_factory=Spellings)
     groups_spelt: Spellings = field(default_factory=lambda: Spellings("group"))
 
+    def __post_init__(self) -> None:
+        for option, column in (("by", self.by), ("order", self.order)):
+            if column is not None:
+                column_named(option, column)
+
     def asked(self, names: Sequence[str]) -> list[str]:
         """Return the columns that a source must have; ``names`` are those that it has.
 
@@ -133,7 +138,12 @@ class Rows:
             ranks = [named[client] for client in self.numbers]
             owners = list(range(len(ranks)))
         else:
-            ranks, owners = list(ranks), list(self.client)
+            try:
+                ranks, owners = list(ranks), list(self.client)
+            except TypeError as error:
+                raise InputError(
+                    f"order must be the name of a column, or one number a client, got {told(ranks)}"
+                ) from error
         if len(ranks) != len(owners):
             raise InputError(
                 f"order must hold one number for each of {len(owners)} losses, got {len(ranks)}"
@@ -241,6 +251,12 @@ class Rows:
             shares = weights[own] / largest
             averages[i] = math.fsum(shares * losses[own]) / math.fsum(shares)
         return np.minimum(averages, self.loss_max)
+
+
+def column_named(option: str, column: Any) -> None:
+    """Refuse what is no name of a column."""
+    if not isinstance(column, str) or not column:
+        raise InputError(f"{option} must be the name of a column, got {told(column)}")
 
 
 def _quick(value: Any) -> float:

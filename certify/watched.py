@@ -73,6 +73,20 @@ class Watched(Shown):
         return "\n".join(end_lines(self.plan, self.moments, None))
 
 
+def _settled(plan: WatchPlan | None, settings: dict[str, Any]) -> WatchPlan:
+    """Return the plan that is given, or the one that the settings make."""
+    if plan is None:
+        return watch_plan(**settings)
+    if not isinstance(plan, WatchPlan):
+        raise InputError(
+            "plan must be a WatchPlan (of latecomer.certify.watching.watch_plan), got"
+            f" {type(plan).__name__}; or leave it out and name its settings: delta=0.05"
+        )
+    if settings:
+        raise InputError(f"plan settles everything: leave {', '.join(settings)} out")
+    return plan
+
+
 @told_in_full(WATCHED)
 def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any) -> Watched:
     """Certify clients in the order of their arrival, after each one.
@@ -99,7 +113,7 @@ def watch_losses(losses: Source, plan: WatchPlan | None = None, **settings: Any)
     >>> watched.table()["certificate"].round(3).tolist()
     [0.916, 0.724]
     """
-    settled = watch_plan(**settings) if plan is None else plan
+    settled = _settled(plan, settings)
     if settled.sets is None:
         arrivals = read_in_order(losses, loss_max=settled.loss_max, column=settled.column)
     elif isinstance(losses, str | bytes | PathLike):

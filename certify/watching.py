@@ -186,7 +186,7 @@ def watch_plan(**settings: Any) -> WatchPlan:
             raise InputError(f"{name} is no setting of a plan{nearest(str(name), known)}")
     asked = WatchPlan(**settings)
     if asked.likeness is not None:
-        whole("likeness", asked.likeness, 1)
+        whole("likeness", asked.likeness, 1, 10**7)
         for name in _OF_LOSSES:
             if name in settings:
                 raise InputError(f"{name} is about losses: leave it out with likeness")

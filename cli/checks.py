@@ -1,9 +1,10 @@
 """Checks of single values that a study gives: one line names the key, the range and the value."""
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,19 +66,28 @@ def at_least(key: str, value: float | None, least: float) -> None:
 
 def fraction(key: str, value: Any, *, above: bool = False) -> float:
     """Return ``value`` as a float in [0, 1), or strictly above 0 when ``above``."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < 1 or (above and value == 0):
+    number = _number(value)
+    if not 0 <= number < 1 or (above and number == 0):
         legal = "lie strictly between 0 and 1" if above else "be at least 0 and less than 1"
         raise InputError(f"{key} must {legal}, got {value!r}")
-    return float(value)
+    return number
 
 
 def number_in(key: str, value: Any, low: float, high: float) -> float:
     """Return ``value`` as a float in [low, high], refusing everything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high:
+    number = _number(value)
+    if not low <= number <= high:
         raise InputError(f"{key} must lie in [{low:g}, {high:g}], got {value!r}")
-    return float(value)
+    return number
+
+
+def _number(value: Any) -> float:
+    """Return a number of Python or numpy as a float, NaN for everything else."""
+    try:
+        of_reals = isinstance(value, Real) and not isinstance(value, bool)
+        return float(value) if of_reals else math.nan
+    except OverflowError:
+        return math.nan
 
 
 def one_of(key: str, value: Any, legal: tuple[str, ...]) -> str:
@@ -117,7 +127,7 @@ def output_file(
     """
     if path is None:
         return
-    text = os.fspath(path)
+    text = _text(key, path)
     if text in ("", "-"):
         raise InputError(f"{key} must be a file, got {text!r}; a file of that name is ./{text}")
     if _loses_nothing(key, text, inputs, grows=grows):
@@ -165,7 +175,7 @@ def output_folder(key: str, path: str | os.PathLike[str], source: Path | None = 
     Traceback (most recent call last):
     latecomer.errors.InputError: --out must be a folder, got '-'; a folder of that name is ./-
     """
-    text = os.fspath(path)
+    text = _text(key, path)
     if text in ("", "-"):
         raise InputError(f"{key} must be a folder, got {text!r}; a folder of that name is ./{text}")
     kind = _kind_of(key, text)
@@ -184,6 +194,13 @@ def named_files(settings: Any) -> list[str]:
     if isinstance(settings, list | tuple):
         return [name for value in settings for name in named_files(value)]
     return [settings] if isinstance(settings, str) and os.path.isfile(settings) else []
+
+
+def _text(key: str, path: Any) -> str:
+    """Return a path as text, the home folder that ``~`` stands for put in."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"{key} must be a path, got {short(path)}")
+    return os.path.expanduser(str(os.fspath(path)))
 
 
 def _kind_of(key: str, text: str) -> str:

@@ -7,6 +7,10 @@ from difflib import get_close_matches
 class InputError(ValueError):
     """Bad user input: the message is one plain line that names the key and what is legal."""
 
+    def __init__(self, message: str) -> None:
+        # What is shown of a value, of an array say, may span lines.
+        super().__init__(" ".join(filter(None, map(str.strip, message.splitlines()))))
+
 
 class CannotWriteError(OSError):
     """A run directory cannot be written: the message is one plain line that says what is safe."""

@@ -1,7 +1,7 @@
 """A certificate of a table of losses as a page: what ``latecomer certify --report`` writes."""
 
 import math
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from latecomer.certify.statements import LossCertificate
 from latecomer.certify.together import together
 from latecomer.certify.topics import loss_statements, shown_up, topics
 from latecomer.checks import output_file
-from latecomer.files import write_atomic
+from latecomer.files import at_home, write_atomic
 
 _TITLES = {
     "shifts": "Other populations",
@@ -42,8 +42,8 @@ def write_report(certified: LossAnswers, path: str | PathLike[str], *, source: s
     InputError
         Where the file is one that the losses came from, a folder or another thing that is no file.
     """
-    place = Path(fspath(path))
-    output_file("path", path, certified.sources)
+    output_file("path", "" if path is None else path, certified.sources)
+    place = at_home(path)
     write_atomic(place, loss_page(_page(certified, source)))
     return place
 

@@ -1,7 +1,10 @@
 """What the terminal answers about a table of losses, from Python: the same objects and numbers."""
 
+import inspect
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import latecomer
+from latecomer import certify
 from latecomer.commands.app import app
 from latecomer.errors import InputError
 
@@ -147,3 +151,102 @@ def test_close_thresholds_and_numbers_of_numpy() -> None:
     assert [*made["tails"]["above"]] == ["0.1000000001", "0.1"]
     with pytest.raises(InputError, match="half a letter"):
         latecomer.certify_losses({"x\udc00": 0.1, "y": 0.2})
+
+
+SMALL = pd.DataFrame({"client": range(12), "loss": [0.1, 0.2] * 6, "site": ["a", "b"] * 6})
+POINTS = pd.DataFrame({"client": range(19), "label": [0, 1] * 9 + [0], "p_0": 0.4, "p_1": 0.6})
+SCORED = latecomer.losses(SMALL, rule="product")
+OF_CLIENT = (np.arange(4.0), np.array([0, 0, 1, 1]))
+DOORS: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
+    "losses": (latecomer.losses, {"source": SMALL, "rule": "product"}, []),
+    "certify_losses": (certify.certify_losses, {"losses": SMALL, "rule": "product"}, []),
+    "certify_predictor": (
+        certify.certify_predictor,
+        {
+            "predictor": lambda support, x: (x > 1).astype(int),
+            "clients": {client: (OF_CLIENT, OF_CLIENT) for client in range(12)},
+            "rule": "product",
+        },
+        [],
+    ),
+    "plan_hold_out": (
+        certify.plan_hold_out,
+        {"target": 0.6, "expect": 0.2, "sd": 0.1, "clients": 5, "rule": "product"},
+        [],
+    ),
+    "a plan by a pilot": (
+        certify.plan_hold_out,
+        {"target": 0.6, "pilot": [0.1, 0.3], "clients": 5, "rule": "product"},
+        [],
+    ),
+    "watch_losses": (
+        certify.watch_losses,
+        {"losses": SMALL, "threshold": 0.5},
+        [*certify.watch_losses.__globals__["WatchPlan"].__dataclass_fields__],
+    ),
+    "score_points": (certify.score_points, {"source": POINTS}, []),
+    "label_sets": (certify.label_sets, {"source": POINTS, "alpha": 0.1}, []),
+    "next_client": (SCORED.next_client, {}, []),
+    "above": (lambda threshold: SCORED.above(threshold), {}, []),
+    "within": (SCORED.within, {"ball": "kl", "radii": [0.1]}, []),
+    "by": (SCORED.by, {"column": "site"}, []),
+    "against": (SCORED.against, {"other": SMALL}, []),
+    "report": (lambda path: latecomer.certify_losses(SMALL, rule="product").report(path), {}, []),
+    "write": (certify.label_sets(POINTS, alpha=0.1).write, {"path": "x"}, []),
+}
+NUMBERS = [True, -1, 0, 3, 0.3, math.nan, math.inf, 10**400, 1j, np.float32(0.2), np.array(5.0)]
+HELD = [[], [0.2], [None], ["a", "b"], {}, {"kl": None}, {"kl": [math.nan]}, np.zeros((1, 2))]
+STRANGE = [*NUMBERS, *HELD, None, "x", "", b"x", object(), np.array("x"), SMALL, SMALL["loss"]]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_whatever_is_given_is_taken_or_refused_in_one_line(
+    door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    function, legal, more = DOORS[door]
+    given = inspect.signature(function).parameters.values()
+    names = [one.name for one in given if one.kind is not one.VAR_KEYWORD]
+    refusals = []
+    for name in dict.fromkeys([*names, *more]):
+        for value in STRANGE:
+            try:
+                str(function(**legal | {name: value}))
+            except InputError as error:
+                refusals.append(str(error))
+            except Exception as error:
+                raise AssertionError(f"{door}: {name}={value!r}") from error
+    assert len(refusals) >= 10
+    assert [text for text in refusals if len(text.splitlines()) != 1] == []
+
+
+def test_a_path_may_begin_with_the_home_folder(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = latecomer.certify_losses("~/losses.csv", rule="product", against="~/losses.csv")
+    assert found.to_json() == latecomer.certify_losses(path, rule="product", against=path).to_json()
+    assert len(latecomer.watch_losses("~/losses.csv").moments) == 42
+    assert latecomer.plan_hold_out(0.6, pilot="~/losses.csv", rule="product").pilot_clients == 42
+    with pytest.raises(InputError, match="must be another file than"):
+        found.report("~/losses.csv")
+    assert found.report("~/page.html") == tmp_path / "page.html"
+
+
+def test_a_single_value_is_a_list_of_it_and_none_is_no_list() -> None:
+    listed = latecomer.certify_losses(SMALL, shifts={"kl": [0.1]}, above=[0.2], seed=1)
+    single = latecomer.certify_losses(SMALL, shifts={"kl": 0.1}, above=0.2, best_of=None, seed=1)
+    assert single.to_json() == listed.to_json()
+    none = latecomer.certify_losses(SMALL, shifts=None, above=None, best_of=None, seed=1)
+    assert none.to_json() == latecomer.certify_losses(SMALL, seed=1).to_json()
+    for asked, said in (
+        ({"shifts": []}, r"shifts must map kl, tv, chi2, subgroup to radii"),
+        ({"curve": "no"}, "curve must be True or False, got curve='no'"),
+        ({"by": 3}, "by must be the name of a column, got 3"),
+        ({"order": 3}, "order must be the name of a column, or one number a client, got 3"),
+    ):
+        with pytest.raises(InputError, match=f"^{said}"):
+            latecomer.certify_losses(SMALL, **asked)
+    settled = latecomer.watch_losses(SMALL).plan
+    with pytest.raises(InputError, match="plan settles everything: leave delta out"):
+        latecomer.watch_losses(SMALL, settled, delta=0.1)
