@@ -24,18 +24,25 @@ __all__ = [
     "largest_loss",
     "losses_in",
     "nonnegative",
+    "one_count",
     "one_in",
     "one_of",
     "positive",
     "real",
     "same_length",
     "sample_variance",
+    "written",
 ]
 
 
 def _shown(value: float) -> str:
     """Return the shortest text that reads back as the number, without ".0" for whole numbers."""
     return repr(float(value)).removesuffix(".0")
+
+
+def written(value: object) -> str:
+    """Return how a value is written in Python, on one line."""
+    return " ".join(repr(value).split())
 
 
 def _refuse(name: str, legal: str, array: NDArray[Any], wrong: NDArray[np.bool_]) -> None:
@@ -51,9 +58,9 @@ def real(name: str, value: ArrayLike, *, legal: str = "must be a finite number")
     try:
         raw = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{name} {legal}, got {name}={value!r}") from error
+        raise ValueError(f"{name} {legal}, got {name}={written(value)}") from error
     if raw.dtype.kind not in "iuf":
-        raise TypeError(f"{name} {legal}, got {name}={value!r}")
+        raise TypeError(f"{name} {legal}, got {name}={written(value)}")
     array = raw.astype(np.float64)
     _refuse(name, legal, array, ~np.isfinite(array))
     return array
@@ -109,6 +116,16 @@ def count(name: str, value: ArrayLike, *, minimum: int = 1) -> NDArray[np.int64]
     return array.astype(np.int64)
 
 
+def one_count(name: str, value: ArrayLike, *, minimum: int = 1) -> int:
+    """Return ``value`` as one int with ``value >= minimum``; an integral float passes."""
+    found = count(name, value, minimum=minimum)
+    if found.ndim:
+        raise ValueError(
+            f"{name} must be one whole number of at least {minimum}, got shape {found.shape}"
+        )
+    return int(found)
+
+
 def at_most(name: str, value: NDArray[Any], limit_name: str, limit: NDArray[Any]) -> None:
     """Refuse a ``value`` that exceeds another argument, entry by entry after broadcasting."""
     mine, other = np.broadcast_arrays(value, limit)
@@ -125,7 +142,8 @@ def sample_variance(name: str, value: ArrayLike, n: NDArray[Any], loss_max: floa
     """Return ``value`` as a sample variance (divided by n - 1) that ``n`` losses can have."""
     array = nonnegative(name, value)
     # Sample variances computed in floats may exceed the largest possible one by rounding.
-    limit = np.asarray(loss_max**2 * n / (4.0 * (n - 1)))
+    # A product, of which infinity is the largest; a power of Python's floats overflows.
+    limit = np.asarray(loss_max * loss_max * n / (4.0 * (n - 1)))
     legal = "must be at most loss_max^2 n / (4 (n - 1))"
     mine, largest = np.broadcast_arrays(array, limit)
     _refuse(name, legal, mine, mine > largest * (1.0 + 1e-9))
@@ -133,13 +151,16 @@ def sample_variance(name: str, value: ArrayLike, n: NDArray[Any], loss_max: floa
 
 
 def largest_loss(name: str, value: ArrayLike) -> float:
-    """Return ``value`` as a float above 0: one number, since it sets the scale of a whole call."""
+    """Return ``value`` as a float above 0: one number, since it sets the scale of a whole call.
+
+    It leaves room for sums of losses, and for their digits.
+    """
     legal = "must be one number greater than 0"
     array = real(name, value, legal=legal)
     if array.ndim:
         raise ValueError(f"{name} {legal}, got shape {array.shape}")
     _refuse(name, legal, array, array <= 0)
-    return float(array)
+    return float(interval(name, array, 1e-300, 1e300))
 
 
 def one_in(name: str, value: ArrayLike, low: float, high: float) -> float:
@@ -167,14 +188,14 @@ def losses_in(name: str, value: ArrayLike, *, loss_max: float = 1.0, minimum: in
 def flag(name: str, value: object) -> bool:
     """Return ``value`` if it is True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {name}={value!r}")
+        raise TypeError(f"{name} must be True or False, got {name}={written(value)}")
     return bool(value)
 
 
 def one_of(name: str, value: object, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {name}={value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {name}={written(value)}")
     return value
 
 

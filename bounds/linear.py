@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latecomer.bounds.certificate import Array, catalogued
-from latecomer.bounds.checks import count, real
+from latecomer.bounds.checks import one_count, real
 
 __all__ = ["LinearOptimum", "linear_optimum"]
 
@@ -64,21 +64,19 @@ def linear_optimum(*, solutions: ArrayLike, dimension: ArrayLike) -> LinearOptim
     table = real("solutions", solutions)
     if table.ndim != 2 or 0 in table.shape:
         raise ValueError(f"solutions must be a table clients x weights, got shape {table.shape}")
-    k = count("dimension", dimension)
-    if k.ndim:
-        raise ValueError(f"dimension must be one whole number of at least 1, got {dimension!r}")
+    k = one_count("dimension", dimension)
     _, singular, right = np.linalg.svd(table, full_matrices=False)
     rounding = singular[0] * max(table.shape) * np.finfo(np.float64).eps
     rank = int((singular > rounding).sum())
-    if int(k) > rank:
+    if k > rank:
         raise ValueError(
-            f"dimension must lie in [1, {rank}], the rank of solutions, got dimension={int(k)}"
+            f"dimension must lie in [1, {rank}], the rank of solutions, got dimension={k}"
         )
-    weights = right[: int(k)].T
+    weights = right[: k].T
     largest = np.take_along_axis(weights, np.abs(weights).argmax(axis=0)[np.newaxis], axis=0)
     weights = weights * np.sign(largest)
     return LinearOptimum(
         weights=np.asarray(weights),
         descriptors=np.asarray(table @ weights),
-        loss=np.asarray(np.square(singular[int(k) :]).sum()),
+        loss=np.asarray(np.square(singular[k :]).sum()),
     )

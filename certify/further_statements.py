@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from latecomer.bounds.certificate import Array, Certificate
-from latecomer.bounds.checks import failure_probability, real
+from latecomer.bounds.checks import failure_probability, largest_loss, real
 from latecomer.bounds.held_out.differences import mean_difference
 from latecomer.certify.bands import share_above, share_band
 from latecomer.certify.result import Stated
@@ -200,10 +200,7 @@ def _of_group(issued: Certificate | None) -> Certificate | None:
 
 
 def _positive(loss_max: float) -> float:
-    largest = float(checked(real, "loss_max", loss_max))
-    if largest <= 0:
-        raise InputError(f"loss_max must be greater than 0, got loss_max={largest:g}")
-    return largest
+    return float(checked(largest_loss, "loss_max", loss_max))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,6 @@
 """What ``latecomer certify --long`` prints: every statement as a full sentence."""
 
-import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.answers import LossAnswers
@@ -59,8 +56,7 @@ def loss_certificate_lines(proved: LossCertificate) -> list[str]:
 
 def sample_lines(given: Sample) -> list[str]:
     """Return what `loss_certificate_lines` has about the losses themselves."""
-    sd = float(np.std(given.losses, ddof=1)) if given.n_clients > 1 else math.nan
-    return sampled_lines(given.n_clients, given.mean, sd, given.notes)
+    return sampled_lines(given.n_clients, given.mean, given.sd, given.notes)
 
 
 def sampled_lines(n_clients: int, mean: float, sd: float, notes: Sequence[str]) -> list[str]:

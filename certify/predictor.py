@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.checks import count, positive
+from latecomer.bounds.checks import count, largest_loss
 from latecomer.certify.rule import DEFAULT_RULE, LEAST_OUTSIDE
 from latecomer.certify.sample import checked
 from latecomer.certify.statements import LossCertificate, certify_losses
@@ -135,7 +135,7 @@ def score_clients(
     """
     _check(predictor, clients, loss, pool_size)
     start, n_folds = whole("seed", 0 if seed is None else seed, 0), whole("folds", folds, 1)
-    largest = float(checked(positive, "loss_max", loss_max))
+    largest = float(checked(largest_loss, "loss_max", loss_max))
     return _scored(predictor, clients, n_folds, start, loss or _wrong, largest)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from latecomer.bounds.certificate import Array, Certificate, scaled_up
-from latecomer.bounds.checks import count, failure_probability, flag, positive
+from latecomer.bounds.checks import count, failure_probability, flag, largest_loss
 from latecomer.bounds.held_out.orders import fresh_seed, orders_for
 from latecomer.certify.rule import BEST_OF, MEAN_RULES, RULES, Asked, Rule, best_of_rule, rules_for
 from latecomer.certify.rules.declaration import is_own
@@ -83,6 +83,17 @@ class Sample:
     def n_clients(self) -> int:
         """Clients in the sample."""
         return len(self.losses)
+
+    @property
+    def sd(self) -> float:
+        """Sample standard deviation of the losses; NaN for one client."""
+        if self.n_clients < 2:
+            return math.nan
+        if self.losses[0] == self.losses[-1]:
+            return 0.0  # their mean may be off by a rounding
+        # Squares must neither overflow nor vanish; powers of 2 round nothing.
+        power = int(np.frexp(self.loss_max)[1])
+        return float(np.ldexp(np.std(np.ldexp(self.losses, -power), ddof=1), power))
 
     @property
     def pool(self) -> int:
@@ -186,7 +197,7 @@ def check_options(
     checked(flag, "trust", trust)
     checked(failure_probability, "delta", delta)
     checked(failure_probability, "alpha", alpha)
-    checked(positive, "loss_max", loss_max)
+    checked(largest_loss, "loss_max", loss_max)
     if seed is not None:
         checked(partial(count, minimum=0), "seed", seed)
     if pool_size is not None:

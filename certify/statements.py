@@ -266,7 +266,7 @@ def certified_sample(
         n_clients=given.n_clients,
         n_rows=given.n_rows,
         mean=given.mean,
-        sd=float(np.std(given.losses, ddof=1)) if given.n_clients > 1 else math.nan,
+        sd=given.sd,
         loss_max=given.loss_max,
         pool_size=given.pool_size,
         certificate=None if mean is None else mean.certificate,

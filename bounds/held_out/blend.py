@@ -103,7 +103,7 @@ def blend(
     least = scores.shape[-1]
     pool = () if pool_size is None else (1.0 * checks.count("pool_size", pool_size, minimum=least),)
     ordered, told = _ordered(scores, orders, n_orders, seed, in_order)
-    both = each_sample(_bound_and_deviation, ordered, failure, *pool)
+    both = each_sample(_bound_and_deviation, ordered, failure, *pool, found=(2,))
     made = priced("blend", both[..., 0], scores.mean(axis=-1), {"clients and orders": failure})
     sampling = "finite-pool" if pool else "iid"
     return replace(made, sampling=sampling, orders=told and replace(told, sd=both[..., 1]))

@@ -58,12 +58,20 @@ def last_kept(
     return floor
 
 
-def each_sample(bound: Callable[..., float | Array], ordered: Array, *settings: Array) -> Array:
-    """``bound(scores [M, k], setting, ...)`` for all leading axes, broadcast against each other."""
+def each_sample(
+    bound: Callable[..., float | Array],
+    ordered: Array,
+    *settings: Array,
+    found: tuple[int, ...] = (),
+) -> Array:
+    """``bound(scores [M, k], setting, ...)`` for all leading axes, broadcast against each other.
+
+    ``found`` is the shape of what it returns.
+    """
     shape = np.broadcast_shapes(ordered.shape[:-2], *(one.shape for one in settings))
     samples = np.broadcast_to(ordered, (*shape, *ordered.shape[-2:]))
     given = [np.broadcast_to(one, shape) for one in settings]
     values = np.array(
         [bound(samples[at], *(float(one[at]) for one in given)) for at in np.ndindex(*shape)]
     )
-    return np.asarray(values.reshape((*shape, *values.shape[1:])))
+    return np.asarray(values.reshape((*shape, *found)))

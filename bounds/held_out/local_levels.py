@@ -114,7 +114,9 @@ def local_level_band(*, n_clients: ArrayLike, delta: ArrayLike) -> Array:
 def _boundary(k: int, level: float) -> Array:
     """Lower quantiles b_1, ..., b_k of the ordered uniform numbers, rounded down."""
     i = np.arange(1, k + 1)
-    return np.asarray(scipy.special.betaincinv(i, k - i + 1, level) * (1.0 - 1e-12))
+    quantiles = scipy.special.betaincinv(i, k - i + 1, level) * (1.0 - 1e-12)
+    # Far down in the tail scipy finds none; 0 is below them all.
+    return np.where(np.isnan(quantiles), 0.0, quantiles)
 
 
 def _all_above(bounds: Array) -> float:

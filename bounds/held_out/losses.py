@@ -185,10 +185,10 @@ def emp_bernstein(
     top = checks.largest_loss("loss_max", loss_max)
     risk = checks.interval("empirical_risk", empirical_risk, 0.0, top)
     n = checks.count("n_samples", n_samples, minimum=2)
-    spread = checks.sample_variance("variance", variance, n, top)
+    spread = checks.sample_variance("variance", variance, n, top) / top / top
     failure = checks.failure_probability("delta", delta)
     log_term = np.log(2.0 / failure)
-    by_variance = np.sqrt(2.0 * spread * log_term / n)
+    by_variance = top * np.sqrt(2.0 * spread * log_term / n)
     by_range = 7.0 * top * log_term / (3.0 * (n - 1))
     return certificate(
         "emp_bernstein",

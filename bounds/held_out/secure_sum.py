@@ -163,13 +163,16 @@ def product_mixture_from_sums(
     for j, bet in enumerate(bets):
         most = np.asarray(-k * np.log1p(-bet) * (1.0 + 1e-6) + 1e-9)
         checks.at_most(
-            "log_sums", total[..., j], f"-n_clients ln(1 - {float(np.max(bet)):g})", most
+            "log_sums",
+            total[..., j],
+            f"-n_clients ln(1 - {float(np.max(bet, initial=0.0)):g})",
+            most,
         )
 
     shape = np.broadcast_shapes(total.shape[:-1], k.shape, failure.shape, shrunk.shape)
     zero = np.zeros(shape)
     won = _wealth(total, k, bets, shares)
-    value = first_refused(won, zero, zero + 1.0, failure, int(np.max(k)))
+    value = first_refused(won, zero, zero + 1.0, failure, int(np.max(k, initial=1)))
     # What the smallest bet's sum makes of the mean, which is at most that.
     mean = np.minimum(-np.expm1(-total[..., 0] / k) / bets[0], value)
     return certificate(

@@ -153,8 +153,8 @@ def pacoh_holder(
         "pacoh_holder",
         terms={
             "empirical_risk": scale * risk,
-            "clients": hyper / over_clients + over_clients * scale**2 / (8.0 * n),
-            "samples": samples + over_samples * scale**2 / (8.0 * size),
+            "clients": hyper / over_clients + over_clients * scale * scale / (8.0 * n),
+            "samples": samples + over_samples * scale * scale / (8.0 * size),
         },
         delta={"clients and samples together": failure},
         scale=scale,

@@ -68,10 +68,14 @@ class Points:
 
 def _points(scores: Scores) -> Points:
     legal = "must hold a list of finite scores for every client, none of them empty"
-    if isinstance(scores, str | int | float) or scores is None or not len(scores):
-        raise ValueError(f"scores {legal}, got scores={scores!r}")
+    try:
+        held = [] if isinstance(scores, str) else list(scores)
+    except TypeError:
+        held = []
+    if not held:
+        raise ValueError(f"scores {legal}, got scores={' '.join(repr(scores).split())}")
     each = []
-    for i, of_client in enumerate(scores):
+    for i, of_client in enumerate(held):
         one = checks.real(f"scores[{i}]", of_client, legal="must be a list of finite numbers")
         if one.ndim != 1 or not one.size:
             raise ValueError(f"scores {legal}, got scores[{i}] of shape {one.shape}")
@@ -355,7 +359,7 @@ def covered_threshold(
     holds, crossing = _mean_holds(points, rule, level, failure)
     k = points.sizes.size
     most = np.array([int(_exactly(bad) * int(size)) for size in points.sizes])
-    pool = None if pool_size is None else checks.count("pool_size", pool_size, minimum=k)
+    pool = None if pool_size is None else checks.one_count("pool_size", pool_size, minimum=k)
 
     def share_holds(place: int) -> bool:
         n = int((points.above(place) > most).sum())

@@ -58,7 +58,9 @@ def _bets(bets: Bets | None) -> Bets:
     if bets is None:
         return product_bets()
     if not isinstance(bets, Bets):
-        raise TypeError(f"bets must be Bets, such as product_bets(), got bets={bets!r}")
+        raise TypeError(
+            f"bets must be Bets, such as product_bets(), got bets={checks.written(bets)}"
+        )
     return bets
 
 

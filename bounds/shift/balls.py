@@ -55,7 +55,9 @@ def _ball(
     failure = checks.failure_probability("delta", delta)
     grid = points_in(dual, dual.points_name, points)
     if rule is not None and not callable(rule):
-        raise TypeError(f"rule must be a calculator of losses and delta, got rule={rule!r}")
+        raise TypeError(
+            f"rule must be a calculator of losses and delta, got rule={checks.written(rule)}"
+        )
     shape = np.broadcast_shapes(scores.shape[:-1], failure.shape, reach.shape)
     on_axis, each = stacked(scores, grid, len(shape))
     of_points = (rule or product)(

@@ -153,12 +153,12 @@ def nearest(
     1
     """
     one_of("kind", kind, KINDS)
-    if np.ndim(train_counts) != 2:
-        raise ValueError(
-            f"train_counts must be a table clients x classes, got shape {np.shape(train_counts)}"
-        )
-    if np.ndim(smoothing):
-        raise ValueError(f"smoothing must be one number of at least 0, got {smoothing!r}")
+    table = nonnegative("train_counts", train_counts)
+    if table.ndim != 2 or not len(table):
+        raise ValueError(f"train_counts must be a table clients x classes, got shape {table.shape}")
+    extra = nonnegative("smoothing", smoothing)
+    if extra.ndim:
+        raise ValueError(f"smoothing must be one number of at least 0, got shape {extra.shape}")
     p = _distribution("novel_counts", novel_counts, smoothing)
     q = _distribution("train_counts", train_counts, smoothing)
     same_length(novel_counts=p, train_counts=q)

@@ -84,7 +84,7 @@ def planned_grid(
     """
     dual = DUALS[checks.one_of("ball", ball, tuple(DUALS))]
     reach = np.unique(dual.radius("radii", radii))
-    k = int(checks.count("n_clients", n_clients))
+    k = checks.one_count("n_clients", n_clients)
     failure = float(checks.failure_probability("delta", delta))
     means = np.atleast_1d(checks.between("expected", expected, 0.0, 1.0))
     own, none = dual.points, float(dual.radius_at(np.array(0.0)))

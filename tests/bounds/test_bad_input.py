@@ -5,6 +5,7 @@ import math
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from latecomer.bounds import CATALOGUE
@@ -658,6 +659,45 @@ def test_one_bad_argument(name: str, key: str, value: Any) -> None:
     assert re.search(rf"\b{key}\b", message), message
     assert "must" in message, message
     assert re.search(shown(value), message), message
+
+
+STRANGE = [[], [[]], [[1], [1, 2]], np.zeros((2, 0)), np.zeros((2, 1, 1)), 10**400, 1e300, object()]
+OWN = re.compile("^(?!only 0-dim|zero-size|setting an array|attempt to|object of type|len\\(\\))")
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_whatever_is_given_is_taken_or_refused_in_one_line(name: str) -> None:
+    legal = LEGAL[name]
+    with np.errstate(all="ignore"):
+        for key in accepted(name):
+            for value in STRANGE:
+                try:
+                    CATALOGUE[name].function(**legal | {key: value})
+                except (TypeError, ValueError) as error:
+                    said = str(error)
+                else:
+                    continue
+                assert len(said.splitlines()) == 1, (key, value)
+                assert OWN.search(said), (key, value)
+
+
+def test_scales_at_the_ends_of_the_legal_range() -> None:
+    bernstein = CATALOGUE["emp_bernstein"].function
+    asked = {"n_samples": 200, "delta": 0.05}
+    unit = float(bernstein(empirical_risk=0.1, variance=0.01, **asked))
+    for top in (1e-100, 1e150):
+        given = {"empirical_risk": 0.1 * top, "variance": 0.01 * top * top, "loss_max": top}
+        assert float(bernstein(**given, **asked)) / top == pytest.approx(unit, rel=1e-12)
+    largest = bernstein(empirical_risk=1e299, variance=1e308, loss_max=1e300, **asked)
+    assert 1e299 < float(largest) < 1e300
+    with np.errstate(over="ignore"):
+        holder = CATALOGUE["pacoh_holder"].function(**LEGAL["pacoh_holder"] | {"loss_max": 1e300})
+    assert math.isinf(float(holder))
+    band = CATALOGUE["local_level_band"].function(n_clients=20, delta=1e-300)
+    assert not np.isnan(band).any()
+    assert CATALOGUE["blend"].function(losses=[0.1, 0.2], delta=[]).value.shape == (0,)
+    with pytest.raises(ValueError, match=r"loss_max must lie in \[1e-300, 1e\+300\], got"):
+        CATALOGUE["product"].function(losses=[0.1], delta=0.05, loss_max=1e301)
 
 
 @pytest.mark.parametrize(("name", "changes", "expected"), CONFLICTS)

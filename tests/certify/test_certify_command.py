@@ -274,7 +274,7 @@ def test_a_secret_sum() -> None:
             ["LOSSES", "--rule", "best_of", "--best-of", "product,wsr_wor"],
             "rule wsr_wor is for finite pools",
         ),
-        (["LOSSES", "--loss-max", "0", "--curve"], "loss_max must be greater than 0"),
+        (["LOSSES", "--loss-max", "0", "--curve"], "loss_max must be one number greater than 0"),
         (["--log-sum", "3"], "--log-sum and --clients go together"),
         (["LOSSES", "--log-sum", "3", "--clients", "9"], "FILE cannot go with --log-sum"),
         (["--log-sum", "3", "--clients", "9"], "--log-sum needs --gamma, the number in (0, 1)"),

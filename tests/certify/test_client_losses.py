@@ -477,7 +477,8 @@ def test_spreadsheet_files_are_read(tmp_path: Path) -> None:
         ({"delta": 2}, "delta must lie strictly between 0 and 1, got delta=2"),
         ({"delta": [0.1, 0.2]}, "delta must be one number"),
         ({"alpha": 0}, "alpha must lie strictly between 0 and 1, got alpha=0"),
-        ({"loss_max": 0}, "loss_max must be greater than 0, got loss_max=0"),
+        ({"loss_max": 0}, "loss_max must be one number greater than 0, got loss_max=0"),
+        ({"loss_max": 1e301}, "loss_max must lie in [1e-300, 1e+300], got loss_max=1e+301"),
         ({"pool_size": 5.5}, "pool_size must be a whole number of at least 1"),
         ({"rule": "prodct"}, "got 'prodct'; did you mean 'product'?"),
     ],
@@ -521,3 +522,13 @@ def test_certify_is_at_the_root_and_loads_no_torch() -> None:
         "assert not {'torch', 'pandas', 'sklearn'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_deviation_of_equal_losses_is_none_and_scales_do_not_move_it() -> None:
+    assert certify_losses([0.1] * 30, rule="product").sd == 0
+    losses = np.array([0.1, 0.4, 0.2])
+    sd = certify_losses(losses, rule="product").sd
+    assert sd == float(np.std(np.sort(losses), ddof=1))
+    for top in (2.0**990, 2.0**-990):
+        assert certify_losses(losses * top, loss_max=top, rule="product").sd == sd * top
+    assert certify_losses([0.3, np.nextafter(0.3, 1)], rule="product").sd > 0
