@@ -17,10 +17,10 @@ LOSSES = """
 Parameters
 ----------
 losses, source : path, bytes, DataFrame, mapping or sequence
-    One loss for each client, in [0, loss_max], none of whom took part in training, in any order: a
-    CSV (UTF-8, with a header), JSON or Parquet file or its bytes, a DataFrame, records or columns,
-    with ``client``, ``loss`` and optionally ``weight`` (rows of one client are averaged by it); a
-    mapping client -> loss; a Series or a list of losses.
+    One loss for each client, in [0, loss_max] (True counts 1, False 0), none of whom took part in
+    training, in any order: a CSV (UTF-8, with a header), JSON or Parquet file or its bytes, a
+    DataFrame, records or columns, with ``client``, ``loss`` and optionally ``weight`` (rows of one
+    client are averaged by it); a mapping client -> loss; a Series or a list of losses.
 """
 ASKED = f"""
 Parameters

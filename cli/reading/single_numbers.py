@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
+_TRUTH = {"true": 1.0, "false": 0.0}
+
 
 class ScientificNumber(float):
     """A number that was written in scientific notation, which as an id says too little.
@@ -38,15 +40,20 @@ def written_number(text: str) -> float:
 def one_number(value: Any) -> float:
     """Return a value as a float; NaN where it is no number.
 
-    Text counts in plain decimal notation; an array or tensor where it holds a single number.
+    Text counts in plain decimal notation; an array or tensor where it holds a single number.  True
+    counts 1 and False 0, as text too: errors of 0 and 1 are often written so.
 
     Examples
     --------
     >>> from fractions import Fraction
     >>> one_number(Fraction(1, 4)), one_number(np.array([0.5])), one_number("1_0"), one_number([1])
     (0.25, 0.5, nan, nan)
+    >>> one_number(True), one_number("False"), one_number("TRUE")
+    (1.0, 0.0, 1.0)
     """
     if isinstance(value, str):
+        if value.strip().lower() in _TRUTH:
+            return _TRUTH[value.strip().lower()]
         with suppress(ValueError):
             return math.nan if "_" in value else float(value)
         return math.nan

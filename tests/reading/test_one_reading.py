@@ -13,6 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 from latecomer import certify_losses, watch_losses
+from latecomer.certify.table import read_losses
 from latecomer.commands.app import app
 from latecomer.errors import InputError
 
@@ -225,6 +226,17 @@ def test_one_number_is_a_loss_whatever_holds_it(loss):
     )
     assert certify_losses([loss, 0.2]).mean == pytest.approx(0.1675)
     assert certify_losses([{"client": 1, "loss": loss}]).mean == pytest.approx(0.135)
+
+
+def test_errors_written_as_true_and_false_are_1_and_0_at_every_door(tmp_path):
+    frame = pd.DataFrame({"client": ["a", "b", "c"], "loss": [True, False, False]})
+    file = tmp_path / "losses.csv"
+    frame.to_csv(file, index=False)
+    held = dict(zip(frame["client"], frame["loss"], strict=True))
+    upper = file.read_bytes().replace(b"False", b"FALSE")
+    for source in (frame, file, upper, held, frame.to_json(orient="records").encode()):
+        assert read_losses(source, loss_max=1.0).losses == (0.0, 0.0, 1.0)
+        assert watch_losses(source).moments[0].loss == 1.0
 
 
 @pytest.mark.parametrize(
