@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
 
 _EPS = float(np.finfo(np.float64).eps)
+_TAKES_A_WHILE = 30_000
+"""Clients above whom ``blend``, one client after another along its orders, says so first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,6 +302,11 @@ def mean_loss(given: Sample, best_of: tuple[str, ...], delta: float) -> MeanLoss
     rule, pool_size, k = given.rule, given.pool_size, given.n_clients
     if rule.states != "mean":
         raise InputError(f"rule {rule.name} bounds no mean")
+    if k > _TAKES_A_WHILE and "blend" in (rule.name, *best_of):
+        getLogger(__name__).warning(
+            "latecomer: blend of %s clients takes %d seconds or more; product_mixture needs none",
+            *(f"{k:,}", k // 10_000),
+        )
     unit, others = given.bounded(delta), None
     bound = tagged(scaled_to(unit, given.loss_max), rule, given)
     if pool_size is not None and pool_size > k:

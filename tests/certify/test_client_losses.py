@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latecomer.bounds import blend, product, product_wor_averaged, wsr, wsr_averaged, wsr_wor
+from latecomer.certify import statements
 from latecomer.certify.further_statements import certify_groups
 from latecomer.certify.rule import RULES
 from latecomer.certify.statements import FILE_RULES, certify_losses
@@ -532,3 +533,11 @@ def test_the_deviation_of_equal_losses_is_none_and_scales_do_not_move_it() -> No
     for top in (2.0**990, 2.0**-990):
         assert certify_losses(losses * top, loss_max=top, rule="product").sd == sd * top
     assert certify_losses([0.3, np.nextafter(0.3, 1)], rule="product").sd > 0
+
+
+def test_a_blend_that_takes_seconds_says_so_first(monkeypatch, caplog):
+    monkeypatch.setattr(statements, "_TAKES_A_WHILE", 20)
+    certify_losses([0.1] * 21, rule="product")
+    assert caplog.messages == []
+    certify_losses([0.1] * 21)
+    assert "blend of 21 clients takes" in caplog.text
