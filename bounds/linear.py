@@ -72,11 +72,11 @@ def linear_optimum(*, solutions: ArrayLike, dimension: ArrayLike) -> LinearOptim
         raise ValueError(
             f"dimension must lie in [1, {rank}], the rank of solutions, got dimension={k}"
         )
-    weights = right[: k].T
+    weights = right[:k].T
     largest = np.take_along_axis(weights, np.abs(weights).argmax(axis=0)[np.newaxis], axis=0)
     weights = weights * np.sign(largest)
     return LinearOptimum(
         weights=np.asarray(weights),
         descriptors=np.asarray(table @ weights),
-        loss=np.asarray(np.square(singular[k :]).sum()),
+        loss=np.asarray(np.square(singular[k:]).sum()),
     )

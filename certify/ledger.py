@@ -325,6 +325,8 @@ def writing(
 ) -> Iterator[tuple[int, Ledger]]:
     """Open a ledger to continue it, or begin one; a partial line left by a crash is removed.
 
+    Missing folders are made.
+
     Parameters
     ----------
     path : path
@@ -338,6 +340,7 @@ def writing(
         Where the file has another plan or model, was changed, is no ledger or is being written by
         another process.
     """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         try:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from latecomer.certify.arguments import PLAN, told_in_full
 from latecomer.certify.planning import DEFAULT_PLAN_RULE, HoldOutPlan, clients_to_hold_out
-from latecomer.certify.printed import rounded
+from latecomer.certify.printed import as_given, exact, rounded
 from latecomer.certify.result import Shown
 from latecomer.certify.table import Source, read_losses
 from latecomer.errors import InputError
@@ -40,7 +41,7 @@ class HoldOut(HoldOutPlan, Shown):
         enough = f"{self.likely} clients" if self.likely is not None else "no number of clients"
         return (
             f"With probability 9/10 {enough} (of at most {self.clients}) give a certificate of at"
-            f" most {self.target:g}, {_guessed(self)}."
+            f" most {exact(self.target)}, {_guessed(self)}."
         )
 
     def __str__(self) -> str:
@@ -123,14 +124,13 @@ def _short_lines(planned: HoldOutPlan) -> list[str]:
         equal: planned.floor,
     }
     lines = [
-        "Clients to hold out for a mean loss certified to be at most"
-        f" {rounded(planned.target, decimals=3)}"
+        f"Clients to hold out for a mean loss certified to be at most {as_given(planned.target)}"
     ]
     for about, clients in figures.items():
         reached = f"none up to {planned.clients}" if clients is None else str(clients)
         whose = "   by any deterministic rule" if about == equal else ""
         lines.append(f"  {about:<34} {reached}{whose}")
-    lines += wrapped(f"Settled beforehand: rule {planned.rule}, delta {planned.delta:g}.")
+    lines += wrapped(f"Settled beforehand: rule {planned.rule}, delta {exact(planned.delta)}.")
     lines += wrapped(f"Supposed: {_guessed(planned).removeprefix('if ')}.")
     for said in _remarks(planned):
         lines += wrapped(said)
@@ -140,8 +140,8 @@ def _short_lines(planned: HoldOutPlan) -> list[str]:
 def plan_lines(planned: HoldOutPlan) -> list[str]:
     """Show a plan."""
     lines = [
-        f"Clients to hold out for a certificate of at most {rounded(planned.target, decimals=3)}"
-        f" (rule {planned.rule}, delta {planned.delta:g}), {_guessed(planned)}:",
+        f"Clients to hold out for a certificate of at most {as_given(planned.target)}"
+        f" (rule {planned.rule}, delta {exact(planned.delta)}), {_guessed(planned)}:",
         f"  {_reached(planned.even_odds, planned)}  with probability 1/2",
         f"  {_reached(planned.likely, planned)}  with probability 9/10",
         f"  {_reached(planned.floor, planned)}  at least by any deterministic rule, if all score"
@@ -166,12 +166,13 @@ def _remarks(planned: HoldOutPlan) -> Iterator[str]:
 
 
 def _guessed(planned: HoldOutPlan) -> str:
-    mean, sd = rounded(planned.expected, decimals=3), rounded(planned.sd, decimals=3)
+    show = as_given if planned.pilot_clients is None else partial(rounded, decimals=3)
+    mean, sd = show(planned.expected), show(planned.sd)
     if not planned.hopeless:
         return f"if they score {mean} on average (sd {sd})"
     return (
-        f"if {planned.hopeless:.3g} of them are hopeless (a loss of 1) and the others score {mean}"
-        f" on average (sd {sd}), which is {rounded(planned.mean, decimals=3)} for all"
+        f"if {exact(planned.hopeless)} of them are hopeless (a loss of 1) and the others score"
+        f" {mean} on average (sd {sd}), which is {rounded(planned.mean, decimals=3)} for all"
     )
 
 

@@ -210,7 +210,7 @@ def _law(
     if pilot is None:
         return _beta(expected, sd)
     if expected is not None or sd is not None:
-        raise InputError("a pilot gives mean and deviation: leave expected and sd out")
+        raise InputError("a pilot gives mean and deviation: leave expect and sd out")
     return _resampled(pilot)
 
 
@@ -225,8 +225,8 @@ def _simulated(draws: _Draws, hopeless: float, k: int, seed: int) -> Array:
 def _beta(expected: float | None, sd: float | None) -> tuple[float, float, _Draws]:
     """Return mean, deviation and draws of a Beta law."""
     if expected is None or sd is None:
-        raise InputError("expected and sd are needed, or a pilot with losses of some clients")
-    fraction("expected", expected, above=True)
+        raise InputError("expect and sd are needed, or a pilot with losses of some clients")
+    fraction("expect", expected, above=True)
     largest = math.sqrt(expected * (1 - expected))
     if not _NARROWEST < number_in("sd", sd, 0.0, 1.0) < largest:
         legal = f"sd must lie strictly between {_NARROWEST:g} and {largest:.4g}"

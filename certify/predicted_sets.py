@@ -105,7 +105,17 @@ class LabelSets:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a record a point: client, its set, the set's size, whether it holds the truth."""
+        """Return a record a point: client, its set, the set's size, whether it holds the truth.
+
+        Raises
+        ------
+        InputError
+            A label holds the stroke that stands between labels.
+        """
+        if joined := next((name for name in self.labels if "|" in name), None):
+            raise InputError(
+                f"labels of a set are written with | between them: name {joined!r} another way"
+            )
         names = np.array(self.labels)
         return [
             {

@@ -38,6 +38,16 @@ def exact(value: float) -> str:
     return short if float(short) == value else repr(float(value))
 
 
+def as_given(value: float) -> str:
+    """Write a number that was asked for: with three decimals where these say it all.
+
+    >>> as_given(0.25), as_given(0.1001)
+    ('0.250', '0.1001')
+    """
+    short = rounded(value, decimals=3)
+    return short if float(short) == value else exact(value)
+
+
 def plain(value: Any) -> Any:
     """Turn arrays and tuples into lists, named tuples into dicts, infinities into text."""
     if hasattr(value, "_asdict"):

@@ -190,11 +190,12 @@ def check_options(
 ) -> Rule:
     """Return the rule; refuse options that are illegal for any table, before one is read."""
     chosen = _rule_of(rule, best_of, pool_size, ordered)
+    if checked(flag, "trust", trust) and not is_own(rule):
+        raise InputError(f"trust is for a rule of one's own, file.py:name, got rule {rule}")
     if is_own(rule) and not trust:
         from latecomer.certify.own_rule import coverage_of
 
         coverage_of(chosen)
-    checked(flag, "trust", trust)
     checked(failure_probability, "delta", delta)
     checked(failure_probability, "alpha", alpha)
     checked(largest_loss, "loss_max", loss_max)

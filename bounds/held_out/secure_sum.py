@@ -162,13 +162,8 @@ def product_mixture_from_sums(
     bets = [np.asarray(j / shares.size) for j in range(1, shares.size)] + [1.0 - shrunk]
     for j, bet in enumerate(bets):
         most = np.asarray(-k * np.log1p(-bet) * (1.0 + 1e-6) + 1e-9)
-        checks.at_most(
-            "log_sums",
-            total[..., j],
-            f"-n_clients ln(1 - {float(np.max(bet, initial=0.0)):g})",
-            most,
-        )
-
+        limit = f"-n_clients ln(1 - {bet.max(initial=0.0):g})"
+        checks.at_most("log_sums", total[..., j], limit, most)
     shape = np.broadcast_shapes(total.shape[:-1], k.shape, failure.shape, shrunk.shape)
     zero = np.zeros(shape)
     won = _wealth(total, k, bets, shares)

@@ -225,6 +225,12 @@ def test_only_a_hash_kept_elsewhere_tells_a_ledger_written_anew(path):
     assert anew.last_hash != first.last_hash
 
 
+def test_a_ledger_may_begin_in_a_folder_that_is_made_for_it(tmp_path):
+    with writing(tmp_path / "new" / "ledger", PLAN) as (_, kept):
+        assert kept.moments == ()
+    assert read_ledger(tmp_path / "new" / "ledger").plan == PLAN
+
+
 def test_another_plan_another_writer_or_another_file_is_refused(path, tmp_path):
     written(path)
     with (

@@ -131,3 +131,8 @@ def test_the_rules_of_the_package_are_not_simulated_and_keep_their_names(folder)
 )
 def test_rules_that_are_proved_pass(name):
     assert coverage_of(RULES[name]).failed <= 0.1 * DRAWS + 20
+
+
+def test_trust_without_a_rule_of_ones_own_is_refused():
+    with pytest.raises(InputError, match=r"^trust is for a rule of one's own, .* got rule blend$"):
+        latecomer.certify_losses([0.1, 0.2], trust=True)

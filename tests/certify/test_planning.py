@@ -10,6 +10,7 @@ from latecomer.bounds.held_out.blend import blend_refuses
 from latecomer.bounds.held_out.orders import seeded_orders
 from latecomer.certify import ledger, planning
 from latecomer.certify import watching as arriving
+from latecomer.certify.planned import plan_hold_out
 from latecomer.certify.planning import clients_to_hold_out
 from latecomer.eval import InputError
 
@@ -156,7 +157,7 @@ def test_rules_differ_as_their_prices_do():
     ("changes", "said"),
     [
         ({"target": 1.5}, "target must lie strictly between 0 and 1, got 1.5"),
-        ({"expected": 0}, "expected must lie strictly between 0 and 1, got 0"),
+        ({"expected": 0}, "expect must lie strictly between 0 and 1, got 0"),
         ({"sd": 0.4}, "sd must lie strictly between 1e-06 and 0.3756, got 0.4"),
         ({"sd": 0.0}, "sd must lie strictly between 1e-06 and 0.3756, got 0.0"),
         ({"delta": 0}, "delta must lie strictly between 0 and 1, got 0"),
@@ -167,8 +168,8 @@ def test_rules_differ_as_their_prices_do():
         ),
         ({"hopeless": 1}, "hopeless must be at least 0 and less than 1, got 1"),
         ({"hopeless": -0.1}, "hopeless must be at least 0 and less than 1, got -0.1"),
-        ({"sd": None}, "expected and sd are needed, or a pilot with losses of some clients"),
-        ({"pilot": [0.1, 0.2]}, "a pilot gives mean and deviation: leave expected and sd out"),
+        ({"sd": None}, "expect and sd are needed, or a pilot with losses of some clients"),
+        ({"pilot": [0.1, 0.2]}, "a pilot gives mean and deviation: leave expect and sd out"),
         (
             {"expected": None, "sd": None, "pilot": [0.1, 1.2]},
             "pilot must lie in [0, 1], got 1.2",
@@ -186,3 +187,13 @@ def test_bad_input_is_one_line(changes, said):
 def test_a_target_next_to_what_is_expected_has_a_floor():
     assert planning._floor(0.10000000000000002, 0.1, 0.05) > 1e15
     assert planning._floor(0.2, 0.1, 1 - 1e-16) == 1
+
+
+def test_what_was_asked_is_printed_in_the_digits_it_was_asked_in():
+    planned = plan_hold_out(
+        0.1001, expect=0.0501, sd=0.01, hopeless=0.0011, clients=1, rule="product"
+    )
+    for text in (str(planned), planned.in_full, planned.sentence):
+        assert all(asked in " ".join(text.split()) for asked in ("0.1001", "0.0501", "0.0011"))
+    with pytest.raises(InputError, match=r"^expect must lie strictly between 0 and 1, got 2"):
+        plan_hold_out(0.1, expect=2, sd=0.1)

@@ -1,6 +1,7 @@
 """Points in place of losses: scores as scikit-learn has them, sets of labels, broken files."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -308,3 +309,10 @@ def test_points_that_sets_cannot_be_made_of(frame, told):
         label_sets(frame.encode(), alpha=0.5)
     with pytest.raises(InputError, match="must have the probabilities p_0, p_1"):
         label_sets(GOOD.encode(), alpha=0.5, serve=b"client,p_a,p_b\nx,.5,.5\n")
+
+
+def test_a_label_that_would_part_a_set_in_two_is_refused(tmp_path: Path) -> None:
+    points = [{"client": i, "label": "a|b", "p_a|b": 0.6, "p_c": 0.4} for i in range(19)]
+    with pytest.raises(InputError, match=r"between them: name 'a\|b' another way"):
+        label_sets(points, alpha=0.1).write(tmp_path / "sets.csv")
+    assert list(tmp_path.iterdir()) == []
