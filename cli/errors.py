@@ -1,7 +1,18 @@
 """What a user can get wrong, said in one line."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+
+def one_line(message: str) -> str:
+    r"""Return a message on one line: a list over several lines becomes a list within it.
+
+    >>> one_line("no such names:\n  a\n  b\n")
+    'no such names: a; b'
+    """
+    joined = re.sub(r"(?<=[:;,])\s*[\r\n]+\s*", " ", message.strip())
+    return re.sub(r"\s*[\r\n]+\s*", "; ", joined)
 
 
 class InputError(ValueError):
@@ -9,7 +20,7 @@ class InputError(ValueError):
 
     def __init__(self, message: str) -> None:
         # What is shown of a value, of an array say, may span lines.
-        super().__init__(" ".join(filter(None, map(str.strip, message.splitlines()))))
+        super().__init__(one_line(message))
 
 
 class CannotWriteError(OSError):

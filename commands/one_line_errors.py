@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from latecomer.errors import InputError, nearest
+from latecomer.errors import InputError, nearest, one_line
 from latecomer.extras import advice
 from latecomer.files import at_home
 
@@ -76,11 +76,8 @@ def _at_home(option: re.Match[str]) -> str:
 
 def fail(message: str) -> int:
     """Print ``latecomer: message`` as one line on stderr and return exit code 2."""
-    # A list over several lines becomes a list within one line.
-    line = re.sub(r"(?<=[:;,])\s*[\r\n]+\s*", " ", message.strip())
-    line = re.sub(r"\s*[\r\n]+\s*", "; ", line)
     # A damaged file may be quoted as one word as long as the whole file.
-    line = re.sub(rf"\S{{{_LONG},}}", _shortened, line)
+    line = re.sub(rf"\S{{{_LONG},}}", _shortened, one_line(message))
     plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
     with contextlib.suppress(OSError):  # a terminal that hung up hears nothing
         typer.echo(f"latecomer: {plain}", err=True)
