@@ -107,8 +107,8 @@ def _few_points(material: Material) -> Iterator[Found]:
     few = sizes[sizes["n_query"] < FEW_POINTS]
     if len(few) > SHARE * len(sizes):
         yield Found(
-            f"{len(few)} of {count(len(sizes), 'held-out client')} are scored on fewer than "
-            f"{FEW_POINTS} points, the smallest on {int(sizes['n_query'].min())}.",
+            f"{len(few)} of {count(len(sizes), 'client')} that nobody trained on are scored on "
+            f"fewer than {FEW_POINTS} points, the smallest on {int(sizes['n_query'].min())}.",
             len(few),
         )
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from latecomer.certify.words import count, listing, percent
+from latecomer.certify.words import count, listing, number, percent
 from latecomer.reports.accuracy.sameness import sameness_frame, say_sameness
-from latecomer.reports.accuracy.training import training_frame
+from latecomer.reports.accuracy.training import training_frame, training_losses
 from latecomer.reports.checks.check import Check, Found
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
@@ -14,6 +14,7 @@ from latecomer.reports.frames.errors import primary_predictor, records
 
 IMPROVING = 0.01  # error lost over the last quarter of the rounds
 DIVERGED = 0.05  # error gained since the best round measured
+RISEN = 0.5  # training loss gained since the first rounds, where it has doubled as well
 _LEAST = 8  # measurements before the last quarter means anything
 
 
@@ -24,19 +25,24 @@ def _same(material: Material) -> Iterator[Found]:
         yield Found(sentence, float(row["model_spread"]), str(row["label"]))
 
 
-def _curves(material: Material) -> Iterator[tuple[str, pd.Series]]:
-    """Yield each method's error along the rounds, on seen clients: validation data where known."""
+def _curves(material: Material) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield each method's errors along the rounds, on seen clients: validation data where known.
+
+    A row a round, a column a seed.
+    """
     frame = training_frame(material.tables("training_curve"))
     for label, own in material.ordered(frame).groupby("label", sort=False):
         for group in ("validation", "seen"):
             chosen = own[own["group"] == group]
             if len(chosen):
-                yield str(label), chosen.groupby("round")["error"].mean().sort_index()
+                by_seed = chosen.groupby(["round", "seed"])["error"].mean().unstack("seed")
+                yield str(label), by_seed.sort_index()
                 break
 
 
 def _improving(material: Material) -> Iterator[Found]:
-    for label, curve in _curves(material):
+    for label, curves in _curves(material):
+        curve = curves.mean(axis=1)
         if len(curve) < _LEAST:
             continue
         quarter = len(curve) // 4
@@ -55,15 +61,63 @@ def _improving(material: Material) -> Iterator[Found]:
 def _diverged(material: Material) -> Iterator[Found]:
     if (material.study.get("train") or {}).get("selection") == "validation":
         return  # an earlier round is served then
-    for label, curve in _curves(material):
-        best, last = float(curve.min()), float(curve.iloc[-1])
-        if len(curve) > 1 and not last - best <= DIVERGED:
-            yield Found(
-                f"{as_subject(model_called(label))} ended at {percent(last)} error on seen "
-                f"clients, after {percent(best)} in round {curve.index[int(curve.argmin())]:.0f}.",
-                last - best,
-                label,
-            )
+    ended = {**_risen_losses(material), **_risen_errors(material)}
+    for label in material.labels:
+        seeds = sorted(seed for name, seed in ended if name == label)
+        held = _held_by_means(material, label, seeds)
+        for seed in seeds:
+            told, value = ended[label, seed]
+            subject = as_subject(f"{model_called(label)} of seed {seed}")
+            yield Found(f"{subject} ended at {told}.{held}", value, label, (seed,))
+
+
+def _risen_errors(material: Material) -> dict[tuple[str, int], tuple[str, float]]:
+    """Say of each training that ended above its best measured error where it ended."""
+    said = {}
+    for label, curves in _curves(material):
+        for seed, with_gaps in curves.items():
+            curve = with_gaps.dropna()
+            best, last = float(curve.min()), float(curve.iloc[-1])
+            if len(curve) > 1 and not last - best <= DIVERGED:
+                where = f"{percent(best)} in round {curve.index[int(curve.argmin())]:.0f}"
+                told = f"{percent(last)} error on seen clients, after {where}"
+                said[label, int(seed)] = told, last - best
+    return said
+
+
+def _risen_losses(material: Material) -> dict[tuple[str, int], tuple[str, float]]:
+    """Say of each training whose loss ended far above that of its first rounds where it ended.
+
+    Medians of the first and last tenth: a loss is of a few clients, and jumps.
+    """
+    said = {}
+    for (label, seed), own in training_losses(material.run).groupby(["label", "seed"]):
+        losses = own.sort_values("round")["loss"]
+        tenth = max(1, len(losses) // 10)
+        first, last = float(losses.iloc[:tenth].median()), float(losses.iloc[-tenth:].median())
+        if len(losses) > 1 and last - first > max(abs(first), RISEN):
+            ends = [number(float(f"{loss:.2g}")) for loss in (last, first)]
+            tenths = "medians of the last and of the first tenth of its rounds"
+            told = f"a training loss of {ends[0]}, after {ends[1]} ({tenths})"
+            said[str(label), int(seed)] = told, last
+    return said
+
+
+def _held_by_means(material: Material, label: str, seeds: list[int]) -> str:
+    """Say what a method's mean over seeds is with and without those that diverged."""
+    errors = primary_predictor(material.errors)
+    own = errors[
+        (errors["group"] == "novel") & (errors["shift"] == "none") & (errors["label"] == label)
+    ]
+    mean = own.groupby("seed")["error"].mean()
+    others = mean.drop(seeds, errors="ignore")
+    if others.empty or len(others) == len(mean):
+        return ""
+    them = ("this seed", "it") if len(seeds) == 1 else (f"{len(seeds)} such seeds", "them")
+    return (
+        f" Its mean over {count(len(mean), 'seed')}, {percent(mean.mean())} error on new clients, "
+        f"contains {them[0]}, and is {percent(others.mean())} without {them[1]}."
+    )
 
 
 def _winners(material: Material) -> Iterator[Found]:
@@ -104,7 +158,8 @@ CHECKS = (
         "LC008",
         "Diverged",
         _diverged,
-        "The model served is worse than one met on the way.",
+        "The model served is worse than one met on the way, or than one hardly trained, and a mean "
+        "over seeds contains it.",
         "Lower the rates, or let seen clients' validation data choose the round "
         "(`train.selection: validation`, `split.validation`).",
         "The last round is what a published protocol reports.",
