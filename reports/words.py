@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from latecomer.certify.words import DASH, MINUS, bound_as_number, magnitude, points
+from latecomer.certify.words import DASH, MINUS, bound_as_number, listing, magnitude, points
 from latecomer.declared import without_folder
 from latecomer.eval.names import (
     PUBLISHED,
@@ -212,6 +212,20 @@ def in_one_unit(values: Iterable[float]) -> tuple[Callable[[float], str], str]:
     ('0.217', '31.5', ' (1 is 100%)')
     """
     return (bound_as_number, AS_NUMBERS) if any(value > 1 for value in values) else (magnitude, "")
+
+
+def others_dealt(dealt: Sequence[str]) -> str:
+    """Say which shifts deal other clients; empty where none does.
+
+    >>> others_dealt(["extrapolation"])
+    ' Extrapolation deals other clients in place of the new ones, anew at every severity.'
+    >>> others_dealt([])
+    ''
+    """
+    if not dealt:
+        return ""
+    names = f"{sentence_case(listing(dealt))} deal{'s' if len(dealt) == 1 else ''}"
+    return f" {names} other clients in place of the new ones, anew at every severity."
 
 
 def file_stem(name: str) -> str:

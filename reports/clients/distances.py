@@ -100,9 +100,14 @@ def describe_diagnostics(frame: pd.DataFrame, metric: str, labels: Sequence[str]
     )
 
 
-def distance_caption(frame: pd.DataFrame) -> str:
+def distance_caption(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> str:
     """Say how many clients a ``diagnostics_figure`` of one distance shows, and who is in colour."""
-    clients = count(int(frame["client"].nunique()), "new client")
+    others = frame["shift"].isin(list(dealt))
+    clients = count(int(frame.loc[~others, "client"].nunique()), "new client")
+    for shift in dealt:
+        # Clients of several severities have the same names and other samples.
+        own = frame[frame["shift"] == shift].drop_duplicates(["client", "severity"])
+        clients += f" and {len(own):,} others dealt under {shift}" if len(own) else ""
     told = f"{clients}, {counts(frame['n_seeds'], 'seed')}. {leaders_caption(frame, 'error')}"
     return told.strip()
 
@@ -126,8 +131,9 @@ def rank_table(diagnostics: pd.DataFrame, labels: Sequence[str]) -> Table:
     )
     if shifted:
         caption += (
-            " The same client under several shifts counts once per shift, so that number "
-            "overstates independence and no interval is given."
+            " The same client under several shifts counts once per shift, and clients dealt under "
+            "one may share samples, so that number overstates independence and no interval is "
+            "given."
         )
     shown_cells = pd.DataFrame(list(cells.values()))
     label = "Rank correlations"
@@ -152,7 +158,7 @@ def _distances(material: Material) -> Iterator[Block]:
                 part,
                 title=sentence_case(METRICS[metric].split(" to ")[0]),
                 alt=describe_diagnostics(frame, metric, material.labels),
-                caption=distance_caption(part),
+                caption=distance_caption(part, material.dealt),
                 small=True,
             )
             for metric, part in parts.items()

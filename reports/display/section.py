@@ -18,6 +18,7 @@ from latecomer.reports.frames.bounds import anatomy_frame, bound_frame, ledger_f
 from latecomer.reports.frames.errors import (
     accuracy_frame,
     client_errors,
+    dealt_shifts,
     in_order,
     labels_in,
     serving_steps,
@@ -122,6 +123,7 @@ class Material:
     mean_gaps = cached_property(lambda self: gap_intervals(self.rows))
     gaps_less_alone = cached_property(lambda self: gaps_less_alone(self.errors))
     shifts = cached_property(lambda self: shift_frame(self.errors))
+    dealt = cached_property(lambda self: dealt_shifts(self.errors))
     bounds = cached_property(lambda self: bound_frame(self.rows))
     anatomy = cached_property(lambda self: anatomy_frame(self.rows, self.bounds))
     ledger = cached_property(lambda self: ledger_frame(self.tables("certificates")))

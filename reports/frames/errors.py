@@ -156,6 +156,20 @@ def primary_predictor(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[~has | (frame["predictor"] == "deterministic")]
 
 
+def dealt_shifts(errors: pd.DataFrame) -> tuple[str, ...]:
+    """List the shifts under which none of the unshifted new clients is served, but others are.
+
+    Parameters
+    ----------
+    errors : pandas.DataFrame
+        ``client_errors`` of the rows.
+    """
+    novel = errors[errors["group"] == "novel"]
+    own = {str(shift): set(part["client"]) for shift, part in novel.groupby("shift", sort=False)}
+    plain = own.pop("none", set())
+    return tuple(shift for shift, clients in own.items() if plain and plain.isdisjoint(clients))
+
+
 def _spread(errors: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     by_seed = errors.groupby([*by, "seed"], dropna=False)["error"].mean().reset_index()
     by_client = errors.groupby([*by, "client"], dropna=False)["error"].mean().reset_index()

@@ -35,11 +35,11 @@ def ranking(frame: pd.DataFrame) -> str:
     return " ".join(said_of_errors(frame)) if len(frame) else "No new client was measured."
 
 
-def shift_answers(frame: pd.DataFrame) -> list[str]:
+def shift_answers(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> list[str]:
     """Say in one sentence per shift how models err at its strongest, and what they lose.
 
     Another data set is judged against its matched control, all else against no shift; ``frame`` is
-    the rows' ``shift_frame``.
+    the rows' ``shift_frame``, ``dealt`` the shifts that deal other clients.
     """
     shifts = [name for name in dict.fromkeys(frame["shift"]) if name != "none"]
     said = []
@@ -60,6 +60,8 @@ def shift_answers(frame: pd.DataFrame) -> list[str]:
         ends = [points(lost.iloc[place]) for place in (0, -1)]
         change = f"{ends[0]} to {ends[1]}" if len(lost) > 1 else ends[0]
         against = "the control" if matched else "no shift"
+        if shift in dealt:
+            against = "other clients without shift"
         name = sentence_case(shift_name(shift, severity))
         said.append(f"{name}: {told}; against {against}, {change} points.")
     return said
@@ -224,7 +226,7 @@ def _line(answer: Mapping[str, str], shared: str) -> Markup:
 
 
 def _under_shift(material: Material) -> Iterator[Block]:
-    said = shift_answers(material.shifts)
+    said = shift_answers(material.shifts, material.dealt)
     if said:
         yield Items(said, "shifted")
 

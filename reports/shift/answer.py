@@ -33,7 +33,7 @@ from latecomer.reports.shift.losses import (
     neutral_severity,
     shifted_errors,
 )
-from latecomer.reports.words import between
+from latecomer.reports.words import between, others_dealt
 
 
 def answer_shift(material: Material) -> Answer | None:
@@ -62,11 +62,12 @@ def answer_shift(material: Material) -> Answer | None:
     own = material.ordered(frame[frame["shift"] == hardest])
     worse, how = _worse(shifted, order[0])
     apart = beyond_chance(order, worse, names, how) if len(order) > 1 else ""
-    more = [_not_errors(frame), f"{_hardest(own, names)} {_doubled(own, names)}".strip(), apart]
+    harm = f"{_hardest(own, names)} {_doubled(own, names)}".strip()
+    more = [_not_errors(frame), harm, apart, others_dealt(material.dealt).strip()]
     return Answer(
-        _sentence(frame, means, worse, names),
+        _sentence(frame, means, worse, names, material.dealt),
         tuple(one for one in more if one),
-        _table(frame, material.accuracy, names, order),
+        _table(frame, material.accuracy, names, order, material.dealt),
         (_plot(material, names),),
         {
             "least_loss": float(means.iloc[0]),
@@ -77,13 +78,21 @@ def answer_shift(material: Material) -> Answer | None:
     )
 
 
-def _sentence(frame: pd.DataFrame, means: pd.Series, worse: Sequence[Model], names: Names) -> str:
+def _sentence(
+    frame: pd.DataFrame,
+    means: pd.Series,
+    worse: Sequence[Model],
+    names: Names,
+    dealt: Sequence[str],
+) -> str:
     shifts = list(dict.fromkeys(frame["shift"]))
     under = f"on average over {count(len(shifts), 'shift')}, each at its severest"
     if len(shifts) == 1:
         under = f"under {_at(frame, shifts[0])}"
     of, order = f"points of error lost {under}", list(means.index)
     over = counts(frame["n_clients"].tolist(), "client")
+    if set(shifts) & set(dealt):
+        over += f" each, others under {listing(list(dealt))}"
     if len(order) > 1:
         ends = points(means.iloc[0]), points(means.iloc[-1])
         return standing(order, worse, names, ends=ends, of=of, over=over)
@@ -174,7 +183,11 @@ def _worse(shifted: pd.DataFrame, least: Model) -> tuple[list[Model], str]:
 
 
 def _table(
-    frame: pd.DataFrame, accuracy: pd.DataFrame, names: Names, order: Sequence[Model]
+    frame: pd.DataFrame,
+    accuracy: pd.DataFrame,
+    names: Names,
+    order: Sequence[Model],
+    dealt: Sequence[str],
 ) -> Table:
     """Lay out models by shifts: points lost at the severest value."""
     novel = accuracy[accuracy["group"] == "novel"]
@@ -189,6 +202,8 @@ def _table(
         for model in order
     ]
     caption = "Error without shift, and points of error more at each shift's severest value."
+    if dealt:
+        caption += f" Under {listing(list(dealt))}: of other clients than without shift."
     return Table("answer-shift", caption, frame, pd.DataFrame(lines), ("model",))
 
 

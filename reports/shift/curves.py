@@ -34,7 +34,7 @@ from latecomer.reports.shift.certified import (
     say_certified,
     say_terms,
 )
-from latecomer.reports.words import file_stem, sentence_case, span
+from latecomer.reports.words import file_stem, others_dealt, sentence_case, span
 
 # Beyond as many severities, the start among them, "unshifted" would run into the first of them.
 _NAMES_ON_ONE_LINE = 6
@@ -233,10 +233,14 @@ def describe_shift(frame: pd.DataFrame, shift: str) -> str:
     return f"Error of new clients under {shift}: {'; '.join(said)}."
 
 
-def shift_caption(frame: pd.DataFrame, shift: str) -> str:
+def shift_caption(frame: pd.DataFrame, shift: str, dealt: Sequence[str] = ()) -> str:
     """Say what in ``shift_figure`` does not explain itself: counts, the control, grey lines."""
     own = frame[frame["shift"] == shift]
-    text = f"{counts(own['n_clients'], 'new client')}, {counts(own['n_seeds'], 'seed')}. "
+    clients = counts(own["n_clients"], "new client")
+    if shift in dealt:
+        clients = f"{counts(own['n_clients'], 'client')} at each severity, others every time"
+        clients += " and others than those unshifted"
+    text = f"{clients}, {counts(own['n_seeds'], 'seed')}. "
     text += leaders_caption(frame, "mean")
     if (frame["shift"] == shift + CONTROL).any():
         text += (
@@ -247,7 +251,7 @@ def shift_caption(frame: pd.DataFrame, shift: str) -> str:
     return text.strip()
 
 
-def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
+def shift_table(frame: pd.DataFrame, labels: Sequence[str], dealt: Sequence[str] = ()) -> Table:
     """New-client error per method (rows) and condition (columns)."""
     ordered = in_order(frame, labels)
     heads = {
@@ -275,7 +279,7 @@ def shift_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     ]
     caption = (
         f"New-client error under each shift and severity, mean over clients and seeds; "
-        f"{over_seeds(ordered)}. The number of clients stands in brackets."
+        f"{over_seeds(ordered)}. The number of clients stands in brackets.{others_dealt(dealt)}"
     )
     label = "Error under shift"
     return Table("shift", caption, ordered, pd.DataFrame(shown), ("method",), label=label)
@@ -295,7 +299,10 @@ def _shift(material: Material) -> Iterator[Block]:
     bounds, terms = material.bounds, material.anatomy
     heuristic = bounds[bounds["bound"] == "ben_david"]
     terms = terms[terms["bound"] == "ben_david"]
-    told = "The same models, the new clients' data shifted. "
+    dealt = material.dealt
+    moved = set(shifts) - set(dealt)
+    told = f"The same models{' and new clients, whose data are shifted' if moved else ''}."
+    told += f"{others_dealt(dealt)} "
     if (frame["n_seeds"] > 1).any():
         told += "A ribbon is one standard deviation over seeds."
     else:
@@ -308,7 +315,7 @@ def _shift(material: Material) -> Iterator[Block]:
         )
     yield Text(told)
     yield Group([_plot(material, frame, name, heuristic, terms) for name in shifts])
-    yield shift_table(frame, material.labels)
+    yield shift_table(frame, material.labels, dealt)
 
 
 def _plot(
@@ -331,7 +338,9 @@ def _plot(
         _beside(frame[frame["shift"].isin([name, name + CONTROL, "none"])], certified, terms),
         title=sentence_case(name),
         alt=describe_shift(frame, name) + describe_certified(certified),
-        caption=shift_caption(frame, name) + say_certified(certified) + say_terms(terms),
+        caption=shift_caption(frame, name, material.dealt)
+        + say_certified(certified)
+        + say_terms(terms),
         small=True,
     )
 

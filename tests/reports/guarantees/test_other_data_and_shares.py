@@ -1,6 +1,7 @@
 """Frames and figures about other data, class maps, and shares of badly served clients."""
 
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,11 +13,15 @@ from latecomer.eval.results.rows import make_row, read_rows, write_rows
 from latecomer.eval.routes.rows import price_rows
 from latecomer.reports.accuracy.training import describe_training
 from latecomer.reports.clients.classes import describe_classes
+from latecomer.reports.clients.distances import distance_caption
+from latecomer.reports.display.section import Material
 from latecomer.reports.display.style import looks
+from latecomer.reports.frames.errors import client_errors, dealt_shifts
 from latecomer.reports.guarantees.distribution import describe_distribution
 from latecomer.reports.guarantees.shares import curve_frame, fraction_table, price_table
 from latecomer.reports.page.answer_box import shift_answers
-from latecomer.reports.shift.curves import severity_places, shift_caption
+from latecomer.reports.shift.answer import answer_shift
+from latecomer.reports.shift.curves import severity_places, shift_caption, shift_table
 from latecomer.reports.shift.other_data import effect_table, lacks_table
 
 
@@ -77,6 +82,29 @@ def test_answers_judge_a_shift_where_it_is_strongest_and_other_data_by_their_con
     blur, natural = shift_answers(reports.shift_frame(read(rows)))
     assert blur == ("Blur 2: errors from 50.0% to 60.0%; against no shift, +30.0 to +50.0 points.")
     assert natural == "Natural: a has 50.0% error; against the control, +20.0 points."
+
+
+def test_clients_that_a_shift_deals_are_not_called_those_without_shift(read):
+    rows = [error(client, 0.1) for client in (7, 8)]
+    rows += [error(client, 0.2, "blur", severity=1.0) for client in (7, 8)]
+    rows += [error(c, 0.4, "extrapolation", severity=s) for c in (10, 11) for s in (0.1, 1.0)]
+    errors = client_errors(read(rows))
+    dealt = dealt_shifts(errors)
+    assert dealt == ("extrapolation",)
+    frame = reports.shift_frame(errors)
+    _, told = shift_answers(frame, dealt)
+    assert "against other clients without shift, +30.0 points" in told
+    assert shift_caption(frame, "extrapolation", dealt) == (
+        "2 clients at each severity, others every time and others than those unshifted, 1 seed."
+    )
+    # Those of two severities have the same names.
+    marks = errors.assign(n_seeds=1)
+    said = distance_caption(marks, dealt)
+    assert said == "2 new clients and 4 others dealt under extrapolation, 1 seed."
+    assert "deals other clients" in shift_table(frame, ["pefll"], dealt).caption
+    answer = answer_shift(Material(mock.Mock(rows=read(rows)), read(rows), ["pefll"], {}))
+    assert "over 2 clients each, others under extrapolation" in answer.sentence
+    assert "extrapolation: of other clients" in answer.table.caption
 
 
 def test_samples_missing_are_listed_once_per_client(other_data):
