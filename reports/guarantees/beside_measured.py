@@ -64,21 +64,21 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
             clip_on=False,
             zorder=3,
         )
-    _proven_scale(axes, frame)
+    equal = _proven_scale(axes, frame)
     if high:
         _vacuous_band(band, frame[frame["vacuous"]], narrow)
-    handles = _bound_handles(frame, marks, looks, narrow)
+    # The line's name stands in the legend: marks lie on both sides of it, wherever they happen to.
+    handles = [*_bound_handles(frame, marks, looks, narrow), equal]
     legend_below(figure, handles, 2 if narrow else 5, handletextpad=0.5, columnspacing=1.2)
     return figure
 
 
-def _proven_scale(axes: Axes, frame: pd.DataFrame) -> None:
-    """Scale the axes of bounds below 1, with the line where a bound is the measured error."""
+def _proven_scale(axes: Axes, frame: pd.DataFrame) -> Line2D:
+    """Scale the axes of bounds below 1; draw the line where a bound is the measured error."""
     right = 100 * max(float(frame["measured"].max()) * 1.15, 0.02)
-    axes.plot([0, right], [0, right], color=INK, linewidth=1, linestyle=(0, (4, 2)))
-    axes.annotate(
-        "bound = measured error", (right, right), (-4, 4), textcoords="offset points", ha="right",
-        va="bottom", fontsize=7.5,
+    [equal] = axes.plot(
+        [0, right], [0, right], color=INK, linewidth=1, linestyle=(0, (4, 2)),
+        label="bound = measured error",
     )  # fmt: skip
     below = frame.loc[~frame["vacuous"], "value"]
     top = 100 * min(max(float(below.max()) * 1.15 if len(below) else 0.5, right / 100), 1.0)
@@ -87,6 +87,7 @@ def _proven_scale(axes: Axes, frame: pd.DataFrame) -> None:
     axes.set_xlabel("measured error of new clients (%)")
     axes.set_ylabel("bound (%)")
     axes.grid()
+    return equal
 
 
 def drawable_bounds(frame: pd.DataFrame) -> pd.DataFrame:
