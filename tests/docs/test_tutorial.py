@@ -55,6 +55,7 @@ def test_the_commands_print_what_is_shown(tmp_path, disagreement):
         )
         assert done.returncode == 0, done.stderr
         printed = done.stdout + done.stderr
-        assert disagreement(shown, printed) == "", f"{command}\n{printed}"
+        trained = "tiny" in command
+        assert disagreement(shown, printed, trained=trained) == "", f"{command}\n{printed}"
         run += 1
     assert run >= 6
