@@ -101,7 +101,7 @@ class Dataset:
         numbered = tuple(map(str, range(self.n_classes)))
         unnamed = not self.class_names or self.class_names == numbered
         classes = f"0 to {self.n_classes - 1}" if unnamed else _listed(self.class_names)
-        known = f"{self.n_classes} classes ({classes})"
+        known = f"{self.n_classes} classes ({classes})" if self.n_classes > 1 else "1 class"
         lines = [f"{self.name}: {len(self)} samples{whose}, {taken}, {known}"]
         if self.group:
             sizes = Counter(self.group)

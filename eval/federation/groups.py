@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.devices import claim
@@ -247,11 +248,18 @@ def build_federation(settings: FederationSettings) -> Federation:
     Raises
     ------
     InputError
-        The data cannot be read, the split cannot be made or the device is unavailable.
+        The data cannot be read or hold one class alone, the split cannot be made or the device is
+        unavailable.
     """
     device = settings.device or "cpu"
     claim(device)
     dataset = load_dataset(settings.data.model_dump())
+    if (dataset.y == dataset.y[0]).all():
+        label = int(dataset.y[0])
+        only = dict(enumerate(dataset.class_names)).get(label, label)
+        raise InputError(
+            f"data must have labels of at least 2 classes, got {only!r} alone in {dataset.name}"
+        )
     split = split_of(dataset, settings.split)
     scale, store = standardisation(dataset, split.seen), Store(device)
 

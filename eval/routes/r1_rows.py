@@ -13,6 +13,7 @@ from latecomer.bounds.held_out.betting import betting_mixture
 from latecomer.bounds.held_out.betting_orders import wsr_averaged
 from latecomer.bounds.held_out.losses import chernoff_kl
 from latecomer.bounds.unseen_clients.single_level_drawn import kl_from_draws, product_from_draws
+from latecomer.certify.words import counts
 from latecomer.eval.results.artifacts import Artifact
 from latecomer.eval.routes.kinds.r1 import Tuned
 from latecomer.eval.routes.r4_progressive import Plan
@@ -220,7 +221,7 @@ def tuning_findings(
         draws_rule=wanted.draws_rule,
     )
     support = sorted(score.n_support for score in tuned.mean)
-    notes = [f"the system is run with {support[0]} to {support[-1]} support samples a client"]
+    notes = [f"the system is run with {counts(support, 'support sample')} a client"]
     if n_seeds > 1:
         notes.append(one_of_several(n_seeds, "a training seed"))
     issued = replace(issued, assumptions=(*issued.assumptions, *notes))

@@ -38,6 +38,7 @@ from torch import Generator, Tensor
 from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.meta_learning.kl_inverted import two_step_fixed
+from latecomer.certify.words import counts
 from latecomer.eval.routes.contract import Findings, Request
 from latecomer.eval.routes.kinds.r2 import TwoLevel
 from latecomer.eval.routes.rows import certificate_facts, certificate_rows
@@ -215,7 +216,7 @@ def _tagged(
             if sampling == "iid"
             else f"clients and their points are independent draws: not so in this finite pool of "
             f"{pool} clients",
-            f"the system is run with {min(sizes)} to {max(sizes)} support samples a client",
+            f"the system is run with {counts(sizes, 'support sample')} a client",
         ),
     )
 

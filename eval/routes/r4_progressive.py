@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.rule import LEAST_OUTSIDE, Asked, rules_for
+from latecomer.certify.words import counts
 from latecomer.errors import InputError
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.certificate import SplitLike
@@ -148,7 +149,7 @@ def certify_progress(
             "the expected error of one drawn uniformly, over that draw as well, not the error of "
             "the one drawn nor of the last one",
             _whose(plan),
-            f"the system is run with {support[0]} to {support[-1]} support samples a client",
+            f"the system is run with {counts(support, 'support sample')} a client",
         ),
     )
 

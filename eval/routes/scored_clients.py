@@ -49,6 +49,7 @@ from latecomer.certify.rule import (
     rules_for,
 )
 from latecomer.certify.rules.declaration import is_own
+from latecomer.certify.words import counts
 from latecomer.errors import InputError, nearest
 from latecomer.eval.scoring.scores import ClientScore
 
@@ -152,7 +153,7 @@ class Scored:
     def about(self, rule: Rule) -> tuple[str, ...]:
         """Say what the certificate is about: the system, the clients, the scores, the orders."""
         support = sorted(score.n_support for score in self.scores)
-        system = f"the system is run with {support[0]} to {support[-1]} support samples a client"
+        system = f"the system is run with {counts(support, 'support sample')} a client"
         if self.folds > 1:
             system += (
                 f" (scores average over {self.folds} folds of a client's own points, each scored "

@@ -127,10 +127,10 @@ def describe_classes(frame: pd.DataFrame) -> str:
         count(len(part), CLIENTS[str(group)])
         for group, part in sizes.groupby(level="group", sort=False)
     ]
+    classes = counts([frame["class"].nunique()], "class")
     return (
-        f"Map of {frame['class'].nunique()} classes by clients ({', '.join(groups)}): a client "
-        f"holds {counts(held, 'class')} and "
-        f"{counts(sizes, 'sample')}."
+        f"Map of {classes} by clients ({', '.join(groups)}): a client holds "
+        f"{counts(held, 'class')} and {counts(sizes, 'sample')}."
     )
 
 

@@ -139,9 +139,10 @@ def distribution_caption(frame: pd.DataFrame, band: pd.DataFrame | None) -> str:
     some = frame["label"].nunique() > MOST_CURVES
     whose = f"for each of the {MOST_CURVES} models of least mean error" if some else "per model"
     whose = f"A panel {whose}, the others in grey: the" if len(model_names(frame)) > 1 else "The"
+    together = " taken together" if frame["n_seeds"].max() > 1 else ""
     text = (
         f"{whose} share of {clients} "
-        f"with an error above each level, {counts(frame['n_seeds'], 'seed')} taken together."
+        f"with an error above each level, {counts(frame['n_seeds'], 'seed')}{together}."
     )
     if band is not None:
         level = chance(float(band["delta"].iloc[0]))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.federation.groups import build_federation, standardisation
 from latecomer.eval.settings.cell import FederationSettings
@@ -24,11 +25,21 @@ CONFIG = {
     },
     "shifts": {"blur": [1.0], "rotation": [90], "extrapolation": [0.5]},
 }
+NATURAL = {"kind": "natural", "certify": 2, "novel": 2}
 
 
 @pytest.fixture(scope="module")
 def federation():
     return build_federation(FederationSettings(**CONFIG))
+
+
+def test_data_of_one_class_are_refused_by_that_class(tmp_path) -> None:
+    lines = [f"{client},{point},well\n" for client in range(6) for point in range(4)]
+    (tmp_path / "one.csv").write_text("site,age,outcome\n" + "".join(lines))
+    data = {"name": "table", "path": str(tmp_path / "one.csv"), "client": "site"}
+    told = "^data must have labels of at least 2 classes, got 'well' alone in one$"
+    with pytest.raises(InputError, match=told):
+        build_federation(FederationSettings(data=data | {"label": "outcome"}, split=NATURAL))
 
 
 def test_groups_have_the_sizes_asked_for(federation) -> None:

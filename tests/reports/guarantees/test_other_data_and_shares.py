@@ -140,6 +140,7 @@ def test_classes_are_shares_of_a_client_in_order_of_groups():
     assert frame[frame["client"] == 3]["n"].tolist() == [0, 6, 2]
     assert "2 seen clients, 1 new client" in describe_classes(frame)
     assert "1 to 2 classes" in describe_classes(frame)
+    assert "Map of 1 class by" in describe_classes(frame[frame["class"] == 0])
     assert reports.class_frame([]).empty
 
 
