@@ -84,10 +84,21 @@ def __getattr__(name: str) -> object:
 
 
 LESS_ALONE = "gap less Local's (points)"
+
+
+def over_what(n_seeds: int) -> str:
+    """Say over what an interval of a gap is taken: seeds too, where there are several.
+
+    >>> over_what(3), over_what(1)
+    ('clients and seeds', 'clients alone, of one seed')
+    """
+    return "clients and seeds" if n_seeds > 1 else "clients alone, of one seed"
+
+
 LESS_ALONE_CAPTION = (
     " Gap less Local's: what is left of a gap beside that of clients that learn nothing from "
     "others, which says how much harder the new clients' own data are; paired client by client "
-    "within each group, with the 95% interval of these differences over clients and seeds."
+    "within each group, with the 95% interval of these differences."
 )
 
 
@@ -215,17 +226,16 @@ def in_one_unit(values: Iterable[float]) -> tuple[Callable[[float], str], str]:
 
 
 def others_dealt(dealt: Sequence[str]) -> str:
-    """Say which shifts deal other clients; empty where none does.
+    """Say under which shifts clients are others; empty where none.
 
     >>> others_dealt(["extrapolation"])
-    ' Extrapolation deals other clients in place of the new ones, anew at every severity.'
+    ' Under extrapolation other clients are served, not the new ones without shift.'
     >>> others_dealt([])
     ''
     """
     if not dealt:
         return ""
-    names = f"{sentence_case(listing(dealt))} deal{'s' if len(dealt) == 1 else ''}"
-    return f" {names} other clients in place of the new ones, anew at every severity."
+    return f" Under {listing(dealt)} other clients are served, not the new ones without shift."
 
 
 def file_stem(name: str) -> str:

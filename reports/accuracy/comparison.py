@@ -68,8 +68,9 @@ def ranks_caption(frame: pd.DataFrame) -> str:
     first = first_record(frame)
     n_models, n_clients = len(frame), int(first["n_clients"])
     p = "below 0.001" if first["p"] < 0.001 else f"{first['p']:.2g}"
+    averaged = "averaged over" if first["n_seeds"] > 1 else "of"
     text = (
-        f"Every new client ranks the {n_models} models by its error, averaged over "
+        f"Every new client ranks the {n_models} models by its error, {averaged} "
         f"{count(int(first['n_seeds']), 'seed')}; marks are mean ranks over "
         f"{count(n_clients, 'client')}, bars reach half the critical difference "
         f"({first['critical_difference']:.2f}) to both sides. Two models differ at 5% where their "

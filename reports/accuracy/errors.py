@@ -26,6 +26,7 @@ from latecomer.reports.words import (
     LESS_ALONE_CAPTION,
     STEPS_CAPTION,
     gap_in_points,
+    over_what,
     steps_cell,
 )
 
@@ -71,7 +72,8 @@ def accuracy_table(material: Material) -> Table | None:
         f"Error of seen and new clients without shift: mean over clients, then over seeds; "
         f"{over_seeds(frame)}. Accuracy is 100% less the error. The interval is the 95% "
         "t-interval over clients, each client averaged over seeds. Gap: points of error lost on "
-        "new clients, new- minus seen-client error, with its 95% interval over clients and seeds. "
+        "new clients, new- minus seen-client error, with its 95% interval over "
+        f"{over_what(int(frame['n_seeds'].max()))}. "
         "Bold: the lowest error of new clients and every one not significantly worse (paired "
         "t-test over clients, Holm over all pairs, 5%)."
         + (STEPS_CAPTION if material.steps else "")
@@ -182,8 +184,9 @@ def _gap(material: Material) -> Iterator[Block]:
             title="Generalization gap",
             alt=describe_gap(gaps),
             caption="New- minus seen-client error: a mark per seed, a bar at the mean, a band for "
-            "its 95% interval over clients and seeds (in brackets). Right of 0: late clients are "
-            "served worse. Seen and new clients are other clients, the same for every method.",
+            f"its 95% interval over {over_what(material.errors['seed'].nunique())} (in brackets). "
+            "Right of 0: late clients are served worse. Seen and new clients are other clients, "
+            "the same for every method.",
         )
 
 

@@ -18,7 +18,13 @@ from latecomer.reports.display.table import Table
 from latecomer.reports.frames.comparison import CONFIDENCE, MODEL
 from latecomer.reports.frames.errors import by_model, primary_predictor, records
 from latecomer.reports.frames.gaps import gap_pairs
-from latecomer.reports.words import LESS_ALONE, LESS_ALONE_CAPTION, between, gap_in_points
+from latecomer.reports.words import (
+    LESS_ALONE,
+    LESS_ALONE_CAPTION,
+    between,
+    gap_in_points,
+    over_what,
+)
 
 
 def answer_gap(material: Material) -> Answer | None:
@@ -164,7 +170,8 @@ def _table(frame: pd.DataFrame, less: pd.DataFrame, names: Names) -> Table:
         }
         for row in records(frame)
     )
-    caption = "Errors and gaps are means over clients and seeds; intervals take both into account."
+    over = over_what(int(frame["n_seeds"].max()))
+    caption = f"Errors and gaps are means over clients and seeds; intervals are over {over}."
     if parts:
         caption += (
             " Out-of-sample gap: from the seen clients' training data to their own new data; the "

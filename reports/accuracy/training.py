@@ -101,9 +101,10 @@ def describe_training(frame: pd.DataFrame) -> str:
 
 def training_caption(frame: pd.DataFrame) -> str:
     """Say what ``training_figure`` averages and what it is not used for."""
-    seeds = count(int(frame["seed"].nunique()), "seed")
+    n_seeds = int(frame["seed"].nunique())
+    seeds = f"{'then over ' if n_seeds > 1 else ''}{count(n_seeds, 'seed')}"
     text = (
-        f"Mean over clients, then over {seeds}; whole lines with marks are new clients, dashed "
+        f"Mean over clients, {seeds}; whole lines with marks are new clients, dashed "
         "and dotted ones seen clients' validation and test data. New clients are measured along "
         "the way for this figure only."
     )

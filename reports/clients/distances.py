@@ -107,7 +107,7 @@ def distance_caption(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> str:
     for shift in dealt:
         # Clients of several severities have the same names and other samples.
         own = frame[frame["shift"] == shift].drop_duplicates(["client", "severity"])
-        clients += f" and {len(own):,} others dealt under {shift}" if len(own) else ""
+        clients += f" and {len(own):,} others under {shift}" if len(own) else ""
     told = f"{clients}, {counts(frame['n_seeds'], 'seed')}. {leaders_caption(frame, 'error')}"
     return told.strip()
 
@@ -131,9 +131,9 @@ def rank_table(diagnostics: pd.DataFrame, labels: Sequence[str]) -> Table:
     )
     if shifted:
         caption += (
-            " The same client under several shifts counts once per shift, and clients dealt under "
-            "one may share samples, so that number overstates independence and no interval is "
-            "given."
+            " The same client under several shifts counts once per shift, and other clients, at "
+            "several severities, may share samples, so that number overstates independence and no "
+            "interval is given."
         )
     shown_cells = pd.DataFrame(list(cells.values()))
     label = "Rank correlations"

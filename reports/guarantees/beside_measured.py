@@ -158,7 +158,8 @@ def describe_bounds(bounds: pd.DataFrame) -> str:
 def _beside_measured(material: Material) -> Iterator[Block]:
     bounds = material.ordered(material.bounds)
     if bounds.empty:
-        yield Text("The study asked for no certificate and no bound.")
+        whose = " of an error" if material.study.get("certificates") else ""
+        yield Text(f"The study asked for no certificate and no bound{whose}.")
         return
     yield Text(
         "A certificate uses the held-out clients' scores and nothing of the new clients; "

@@ -14,7 +14,7 @@ from latecomer.eval.names import rules_for, statement
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.comparison import half_width
 from latecomer.reports.frames.errors import CONDITION, records
-from latecomer.reports.words import PROTOCOLS
+from latecomer.reports.words import PROTOCOLS, over_what
 
 SCHEMA = 1
 # What tells one certificate of a run from another, but for the severity of its shift.
@@ -164,9 +164,15 @@ def _gaps(own: pd.DataFrame) -> list[dict[str, Any]]:
     names = ("predictor", "gap", "lower", "upper", "n_seen", "n_novel", "n_seeds")
     about = {
         "is": "new- minus seen-client error: positive where new clients are served worse",
-        "spread": "95% interval over clients and seeds",
     }
-    return [{**{name: row[name] for name in names}, **about} for row in records(own)]
+    return [
+        {
+            **{name: row[name] for name in names},
+            **about,
+            "spread": f"95% interval over {over_what(int(row['n_seeds']))}",
+        }
+        for row in records(own)
+    ]
 
 
 def _orders_seed(study: Mapping[str, Any], bound: str) -> int:

@@ -191,7 +191,8 @@ def statement(
         f"Split, data and shifts are drawn with split seed {split.get('seed', 0)}, the same for "
         "every method and training seed, so methods are compared on the same clients and samples.",
         f"Every method was trained with {count(len(seeds), 'training seed')} "
-        f"({', '.join(map(str, seeds))}), which also draw the cohorts: the same for every method.",
+        f"({', '.join(map(str, seeds))}), which also draw{'s' if len(seeds) == 1 else ''} the "
+        "cohorts: the same for every method.",
         *_given(rows),
         f"Selection: {selection(rows, rounds, rule)}.",
         *_tuned(rows),

@@ -238,8 +238,9 @@ def shift_caption(frame: pd.DataFrame, shift: str, dealt: Sequence[str] = ()) ->
     own = frame[frame["shift"] == shift]
     clients = counts(own["n_clients"], "new client")
     if shift in dealt:
-        clients = f"{counts(own['n_clients'], 'client')} at each severity, others every time"
-        clients += " and others than those unshifted"
+        clients = f"{counts(own['n_clients'], 'client')}, others than those unshifted"
+        if own["severity"].nunique() > 1:
+            clients = clients.replace(",", " at each severity, others every time and", 1)
     text = f"{clients}, {counts(own['n_seeds'], 'seed')}. "
     text += leaders_caption(frame, "mean")
     if (frame["shift"] == shift + CONTROL).any():
