@@ -75,8 +75,8 @@ def _risen_errors(material: Material) -> dict[tuple[str, int], tuple[str, float]
     """Say of each training that ended above its best measured error where it ended."""
     said = {}
     for label, curves in _curves(material):
-        for seed, with_gaps in curves.items():
-            curve = with_gaps.dropna()
+        for seed in curves.columns:
+            curve = curves[seed].dropna()
             best, last = float(curve.min()), float(curve.iloc[-1])
             if len(curve) > 1 and not last - best <= DIVERGED:
                 where = f"{percent(best)} in round {curve.index[int(curve.argmin())]:.0f}"
@@ -91,7 +91,7 @@ def _risen_losses(material: Material) -> dict[tuple[str, int], tuple[str, float]
     Medians of the first and last tenth: a loss is of a few clients, and jumps.
     """
     said = {}
-    for (label, seed), own in training_losses(material.run).groupby(["label", "seed"]):
+    for _, own in training_losses(material.run).groupby(["label", "seed"]):
         losses = own.sort_values("round")["loss"]
         tenth = max(1, len(losses) // 10)
         first, last = float(losses.iloc[:tenth].median()), float(losses.iloc[-tenth:].median())
@@ -99,7 +99,7 @@ def _risen_losses(material: Material) -> dict[tuple[str, int], tuple[str, float]
             ends = [number(float(f"{loss:.2g}")) for loss in (last, first)]
             tenths = "medians of the last and of the first tenth of its rounds"
             told = f"a training loss of {ends[0]}, after {ends[1]} ({tenths})"
-            said[str(label), int(seed)] = told, last
+            said[str(own["label"].iloc[0]), int(own["seed"].iloc[0])] = told, last
     return said
 
 
