@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.client_groups import in_groups
-from latecomer.eval.datasets.dataset import Dataset, as_labels, make_dataset
+from latecomer.eval.datasets.dataset import Dataset, as_float32, as_labels, make_dataset
 from latecomer.eval.datasets.feature_columns import feature_columns, same_as_label, unread_owner
 from latecomer.eval.datasets.pictures import pictures
 from latecomer.files import at_home
@@ -395,8 +395,7 @@ def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
             f"{next(told, 'others')}: {hint}, image one of pictures"
         )
     block = array.reshape(len(array), -1)
-    with np.errstate(over="ignore"):
-        kept = block.astype(np.float32)
+    kept = as_float32(block, [column] * block.shape[1])
     wrong = ~np.isfinite(kept).all(axis=1)
     if wrong.any():
         row = int(np.argmax(wrong))

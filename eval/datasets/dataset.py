@@ -18,6 +18,9 @@ from latecomer.reading.ids import refuse_clients, spelt_array
 MAX_CLASSES = 65_536
 MAX_TOKENS = 2**24
 """Tokens travel as float32, which holds whole numbers below this exactly."""
+# What rounding to float32 may take of a column's spread; below which share of its largest value a
+# spread is rounding itself.
+_LOST, _NOISE = 0.01, 1e-13
 _CHUNK = 1 << 24  # values checked at a time, so that a check needs no second copy of the data
 
 
@@ -296,8 +299,8 @@ def as_pixels(x: NDArray[Any]) -> NDArray[Any]:
             f"x must be uint8 (0 to 255) or floating point, got {x.dtype}: save bytes as uint8, "
             "other numbers as float32, or say tokens: true of numbers that stand for words"
         )
-    with np.errstate(over="ignore"):
-        pixels = x.astype(np.float32, copy=False)
+    part = "column" if x.ndim == 2 else "channel"
+    pixels = as_float32(x, [f"x, {part} {number}," for number in range(x.shape[1])])
     flat = pixels.reshape(-1)
     for start in range(0, flat.size, _CHUNK):
         wrong = ~np.isfinite(flat[start : start + _CHUNK])
@@ -307,6 +310,52 @@ def as_pixels(x: NDArray[Any]) -> NDArray[Any]:
             value = x.reshape(-1)[first]
             raise InputError(f"x must be finite float32 numbers, got {value:g} in sample {sample}")
     return pixels
+
+
+def as_reals(x: NDArray[Any]) -> NDArray[Any]:
+    """Return inputs as :func:`make_dataset` takes them: other numbers than bytes as floats."""
+    return x if x.dtype == np.uint8 or x.dtype.kind == "f" else x.astype(np.float64)
+
+
+def as_float32(values: NDArray[Any], called: Sequence[str]) -> NDArray[np.float32]:
+    """Return numbers as float32; what does not fit becomes infinite.
+
+    Parameters
+    ----------
+    values : ndarray, shape [N, C, ...]
+    called : sequence of str
+        What each of the C parts is called in messages.
+
+    Raises
+    ------
+    InputError
+        The values of a part differ by less than float32 shows: times in milliseconds, long ids.
+
+    Examples
+    --------
+    >>> as_float32(1.7e12 + 1000 * np.arange(9.0)[:, None], ["column 'when'"])
+    ... # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    latecomer.errors.InputError: column 'when' must differ by more than float32 rounds away ...
+    """
+    with np.errstate(over="ignore"):
+        kept = values.astype(np.float32, copy=False)
+    if np.can_cast(values.dtype, np.float32):
+        return kept
+    exact_type = np.float64 if values.dtype.kind == "f" else np.longdouble
+    for number, name in enumerate(called):
+        if not np.isfinite(kept[:, number]).all():
+            continue  # refused in other words
+        exact = values[:, number].astype(exact_type)
+        spread, lost = np.std(exact - exact[:1]), np.std(kept[:, number] - exact)
+        noise = _NOISE * np.abs(exact).max() if values.dtype.kind == "f" else 0
+        if spread > noise and lost > _LOST * spread:
+            raise InputError(
+                f"{name} must differ by more than float32 rounds away (its values have 7 digits), "
+                f"got {exact.min():.20g} to {exact.max():.20g}: subtract one number from all of "
+                "them first, the same in all files, or leave them out"
+            )
+    return kept
 
 
 def _as_inputs(x: NDArray[Any], tokens: object) -> NDArray[Any]:

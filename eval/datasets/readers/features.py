@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.columns import REAL, as_classes, numbers_of
-from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.datasets.dataset import Dataset, as_float32, make_dataset
 from latecomer.eval.datasets.feature_columns import feature_columns, refuse_owner
 from latecomer.eval.datasets.locations import data_root, reading, require_file
 from latecomer.eval.datasets.reader import Reader, Source
@@ -154,7 +154,7 @@ def _cells(
     """Return each column: features as numbers, what may number the rows and the rest as text."""
     import pandas as pd
 
-    kinds = {one: "float32" for one in features if not may_number_rows(one)}
+    kinds = {one: "float64" for one in features if not may_number_rows(one)}
     try:
         with warnings.catch_warnings():
             # pandas only warns if a row is longer than the header, and drops the excess.
@@ -179,7 +179,10 @@ def _cells(
         raise InputError(f"{said}: {cause}") from error
     if not any(map(len, parts)):
         raise InputError("has a header but no rows")
-    held = {name: np.concatenate([part[name].to_numpy() for part in parts]) for name in names}
+    held = {}
+    for name in names:
+        column = np.concatenate([part.pop(name).to_numpy() for part in parts])
+        held[name] = _numbers(name, column) if name in kinds else column
     texts = {name: cells.astype(np.str_) for name, cells in held.items() if name not in kinds}
     whole = {name: numbers_of(texts[name]) for name in features if name in texts}
     return held | texts | whole
@@ -188,10 +191,11 @@ def _cells(
 def _numbers(name: str, cells: NDArray[Any]) -> NDArray[np.float32]:
     """Return a column as float32."""
     try:
-        return cells.astype(np.float32)
+        numbers = cells if cells.dtype.kind in "iuf" else cells.astype(np.float64)
     except ValueError as error:
         text = next(cell for cell in cells.tolist() if not REAL.fullmatch(cell))
         raise InputError(f"column {name!r} must hold numbers, got {text!r}") from error
+    return as_float32(numbers[:, np.newaxis], [f"column {name!r}"])[:, 0]
 
 
 _FEATURES = """\

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.array_pickle import load_arrays
-from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.datasets.dataset import Dataset, as_reals, make_dataset
 from latecomer.eval.datasets.locations import given_folder, read_bytes, reading, require_file
 from latecomer.eval.datasets.pictures import channels_first, check_layout
 from latecomer.eval.datasets.reader import Reader
@@ -155,7 +155,7 @@ def _inputs(
             with reading(folder / inputs, "data.path"):
                 if len(x) != len(y):
                     raise InputError(f"has {len(x)} samples, and {labels} {len(y)} labels")
-                pixels = x if x.dtype == np.uint8 else x.astype(np.float32)
+                pixels = as_reals(x)
                 square = name == "femnist" and pixels.shape[1:] == (784,)
                 shaped = pixels.reshape(-1, 1, 28, 28) if square else pixels
                 return channels_first(shaped, layout), np.ravel(y), ()

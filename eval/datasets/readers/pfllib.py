@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.array_pickle import load_boxed
-from latecomer.eval.datasets.dataset import Dataset, make_dataset
+from latecomer.eval.datasets.dataset import Dataset, as_reals, make_dataset
 from latecomer.eval.datasets.locations import given_folder, reading, require_file
 from latecomer.eval.datasets.pictures import channels_first, check_layout
 from latecomer.eval.datasets.reader import Reader
@@ -121,7 +121,7 @@ def _samples(file: Path) -> tuple[NDArray[Any], NDArray[Any]]:
                 )
         if len(x) != len(y) or not len(y):
             raise InputError(f"holds {len(x)} inputs and {len(y)} labels: as many, at least one")
-        return (x if x.dtype == np.uint8 else x.astype(np.float32)), y
+        return as_reals(x), y
 
 
 def _compared(file: Path, clients: list[int], client: NDArray[Any], labels: NDArray[Any]) -> int:

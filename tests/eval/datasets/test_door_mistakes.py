@@ -132,6 +132,39 @@ def test_features_that_are_no_numbers(refusal):
     assert "holds no rows" in refusal(good().iloc[:0])
 
 
+TIMES = 1_700_000_000_000 + 1000 * np.arange(12)
+
+
+def test_features_that_float32_makes_one_number(refusal):
+    plain = {"image": None, "root": None, "features": ["file"]}
+    for column in (TIMES, TIMES * 10**6, TIMES / 1e3 + 1e9, 9_000_000_001 + np.arange(12)):
+        message = refusal(good().assign(file=column), **plain)
+        assert "column 'file' must differ by more than float32 rounds away" in message
+    assert "got 1700000000000 to 1700000011000: " in refusal(good().assign(file=TIMES), **plain)
+
+
+@pytest.mark.parametrize("door", ["mapping", "samples", "features"])
+def test_inputs_that_float32_makes_one_number(door, tmp_path):
+    x, y = np.stack([np.arange(12.0), TIMES], axis=1), np.arange(12) % 2
+    path = str(tmp_path / "m.csv")
+    pd.DataFrame(x, columns=["age", "when"]).assign(label=y).to_csv(path, index=False)
+    doors = {
+        "mapping": (clients_from, {"a": (x, y)}),
+        "samples": (clients_from, [(*sample, "a") for sample in zip(x, y, strict=True)]),
+        "features": (load_dataset, {"name": "features", "path": path}),
+    }
+    read, source = doors[door]
+    with pytest.raises(InputError, match=r"column .* must differ by more than float32") as caught:
+        read(source)
+    assert "column 'when'" in one_line(caught) or "x, column 1," in one_line(caught)
+
+
+def test_what_float32_merely_rounds_is_read():
+    rng, y = np.random.default_rng(0), np.arange(12) % 2
+    kept = [rng.random(12), np.full(12, 0.1), 0.3 + 1e-16 * np.arange(12), TIMES * 2.0**y]
+    assert clients_from({"a": (np.stack(kept, axis=1), y)}).x.shape == (12, 4)
+
+
 def test_a_csv_file_that_is_damaged(tmp_path):
     def refusal(text):
         (tmp_path / "m.csv").write_text(text, "utf-8")

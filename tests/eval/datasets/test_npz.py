@@ -121,6 +121,7 @@ def test_other_arrays_are_never_touched(write):
         ({"x": np.where(X == 21, np.nan, X), "y": Y}, "got nan in sample 1"),
         ({"x": np.where(X == 99, np.inf, X), "y": Y}, "got inf in sample 4"),
         ({"x": np.where(X == 99, 1e300, X), "y": Y}, "got 1e+300 in sample 4"),
+        ({"x": 1e9 + X / 1e3, "y": Y}, "x, channel 0, must differ by more than float32"),
         ({"x": X.astype(np.int64), "y": Y}, "x must be uint8 (0 to 255) or floating point"),
         ({"x": X > 3, "y": Y}, "got bool"),
         ({"x": X[:0], "y": Y[:0]}, "x must hold at least one sample"),
