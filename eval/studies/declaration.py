@@ -50,10 +50,56 @@ def override(raw: dict[str, Any], assignment: str) -> None:
     >>> raw
     {'train': {'rounds': 300}, 'methods': [{'name': 'pefll', 'posterior': 'gaussian'}]}
     """
+    set_key(raw, *assigned(assignment))
+
+
+def assigned(assignment: str) -> tuple[str, Any]:
+    """Return key and value of an override; see :func:`override`."""
     key, equals, text = assignment.partition("=")
     if not equals or not all(key.split(".")):
         raise InputError(f"an override reads key=value (train.rounds=300), got {assignment!r}")
-    set_key(raw, key, read_value(text, key))
+    return key, read_value(text, key)
+
+
+def refuse_contradictions(changes: Sequence[tuple[str, Any]]) -> None:
+    """Refuse changes of which a later one undoes an earlier one.
+
+    Parameters
+    ----------
+    changes : sequence of (str, value)
+        Dotted keys and their values, in the order in which they are made.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> refuse_contradictions([("train", {"rounds": 4}), ("train.cohort", 2)])
+    >>> refuse_contradictions([("train.rounds", 4), ("train", {"rounds": 3})])
+    Traceback (most recent call last):
+    latecomer.errors.InputError: train={'rounds': 3} would undo train.rounds=4: give both in one
+    """
+    for place, (key, value) in enumerate(changes):
+        for earlier, held in changes[:place]:
+            shown = f"{key}={short(value)}"
+            if key == earlier:
+                raise InputError(f"{key} is given twice, last as {shown!r}")
+            inside = _inside(held, key.removeprefix(f"{earlier}.").split("."))
+            refined = key.startswith(f"{earlier}.") and inside not in (None, value)
+            if refined or earlier.startswith(f"{key}."):
+                undone = f"{earlier}={short(held)}"
+                raise InputError(f"{shown} would undo {undone}: give both in one")
+
+
+def _inside(held: Any, path: Sequence[str]) -> Any:
+    """Return what lies at a path within a value; None if nothing does."""
+    for part in path:
+        if isinstance(held, list) and part.isdecimal() and int(part) < len(held):
+            held = held[int(part)]
+        else:
+            held = held.get(part) if isinstance(held, dict) else None
+    return held
 
 
 def set_key(raw: dict[str, Any], key: str, value: Any) -> None:

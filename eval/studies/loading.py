@@ -7,7 +7,12 @@ from typing import Any
 
 from latecomer.errors import InputError, nearest
 from latecomer.eval.studies.checking import parse_study
-from latecomer.eval.studies.declaration import override, read_yaml
+from latecomer.eval.studies.declaration import (
+    assigned,
+    read_yaml,
+    refuse_contradictions,
+    set_key,
+)
 from latecomer.eval.studies.scales import changed, leaves_paper
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.studies.shipped import shipped_texts
@@ -64,11 +69,10 @@ def load_study(
         raw["methods"] = own
     published = deepcopy(own)
     overrides = tuple(overrides)
-    given = [assignment.partition("=")[0] for assignment in overrides]
-    for place, assignment in enumerate(overrides):
-        if given[place] in given[:place]:
-            raise InputError(f"{given[place]} is given twice, last as {assignment!r}")
-        override(raw, assignment)
+    changes = [assigned(assignment) for assignment in overrides]
+    refuse_contradictions(changes)
+    for key, value in changes:
+        set_key(raw, key, value)
     chosen = all(entry in published for entry in _entries(raw))
     if raw.get("scale") == "paper" and leaves_paper(overrides, chosen=chosen):
         raw["scale"] = "reduced"

@@ -21,7 +21,7 @@ from copy import deepcopy
 from typing import Any
 
 from latecomer.errors import InputError, nearest
-from latecomer.eval.studies.declaration import set_key
+from latecomer.eval.studies.declaration import refuse_contradictions, set_key
 
 SCALES = ("smoke", "reduced", "paper")
 _SECTIONS = ("variants", "scales")
@@ -124,6 +124,7 @@ def _section(raw: Mapping[str, Any], name: str) -> Mapping[str, Mapping[str, Any
 
 
 def _apply(plain: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    refuse_contradictions(list(changes.items()))
     for key, value in changes.items():
         first, _, rest = key.partition(".")
         name, _, setting = rest.partition(".")
