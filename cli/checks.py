@@ -14,6 +14,8 @@ from latecomer.files import kind_of
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+MOST_COUNT = 10**9
+"""More rounds, steps or clients are a slip; much larger numbers fit no integer of NumPy."""
 # Pydantic's messages about Python types, reworded in terms of the study file.
 _PLAINLY = {
     "too_short": "must not be empty",
@@ -37,6 +39,8 @@ def wrong(mistake: "ErrorDetails") -> str:
     message = message.removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
     message = message.replace("should be", "must be").replace("should have", "must have")
     message = _PLAINLY.get(mistake["type"], message)
+    if ", got " in message:
+        return message
     hint = nearest(given, re.findall(r"'([^']+)'", message)) if isinstance(given, str) else ""
     return f"{message}, got {short(given)}{hint}"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Union
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -14,6 +15,8 @@ from pydantic import (
     Tag,
 )
 
+from latecomer.checks import MOST_COUNT
+
 
 class Settings(BaseModel):
     """A section of a study: frozen, and closed to keys it does not know."""
@@ -21,12 +24,18 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _countable(value: int) -> int:
+    if value > MOST_COUNT:
+        raise ValueError(f"must be a whole number of at most {MOST_COUNT}")
+    return value
+
+
 def _amount(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("must be a count (integer) or a fraction (decimal below 1)")
     if value < 0 or (isinstance(value, float) and not value < 1):
         raise ValueError("must be a count of at least 0 or a fraction in [0, 1)")
-    return value
+    return _countable(value)
 
 
 def _as_label(value: Any) -> Any:
@@ -38,7 +47,7 @@ def _auto_or_size(value: Any) -> Any:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if value != "auto" and not (whole and value >= 1):
         raise ValueError("must be 'auto' or an integer of at least 1")
-    return value
+    return _countable(value) if whole else value
 
 
 def _auto_or_depth(value: Any) -> Any:
@@ -61,7 +70,8 @@ class Legal:
     words: str
 
 
-Count = Annotated[int, Field(strict=True, ge=1)]
+CountFromZero = Annotated[int, Field(strict=True, ge=0), AfterValidator(_countable)]
+Count = Annotated[int, Field(strict=True, ge=1), AfterValidator(_countable)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]

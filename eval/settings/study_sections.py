@@ -19,6 +19,7 @@ from latecomer.eval.schema import (
     AutoOrDepth,
     AutoOrSize,
     Count,
+    CountFromZero,
     Name,
     Number,
     Positive,
@@ -31,7 +32,7 @@ from latecomer.eval.shifts.kinds.declaration import Shift
 from latecomer.eval.shifts.transforms import SHIFTS
 
 
-def _with_finite_extras(settings: Any) -> Any:
+def with_finite_extras(settings: Any) -> Any:
     """Refuse NaN and infinity, which no cell's id can hold, among arguments of somebody's own."""
     for key, value in (settings.model_extra or {}).items():
         _finite(key, value)
@@ -158,7 +159,7 @@ class ModelSettings(Settings):
     stem: Text | None = None
     generated_limit: Count | None = None
 
-    _check_extras = model_validator(mode="after")(_with_finite_extras)
+    _check_extras = model_validator(mode="after")(with_finite_extras)
 
     def own(self) -> dict[str, Any]:
         """Only the arguments of a network of one's own."""
@@ -204,8 +205,6 @@ class MethodSettings(BaseModel):
     label: Annotated[str, StringConstraints(min_length=1)] | None = None
     bounds: Bounds | None = None
     serving: Serving | None = None
-
-    _check_extras = model_validator(mode="after")(_with_finite_extras)
 
     def hyper(self) -> dict[str, Any]:
         """Only the hyper-parameters that the study sets."""
@@ -291,7 +290,7 @@ class Evaluation(Settings):
     classes: Literal["all", "known", "zero"] = "all"
     class_set: Literal["given"] | None = None
     domain_classifier: Literal["linear", "mlp"] = "linear"
-    every: Annotated[int, Field(strict=True, ge=0)] = 0
+    every: CountFromZero = 0
     given_up: Annotated[bool, Field(strict=True)] | None = None
     ignore: (
         Annotated[

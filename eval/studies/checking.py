@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from latecomer.errors import InputError, nearest
 from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.registry import ROUTES
-from latecomer.eval.settings.study_sections import Evaluation, MethodSettings
+from latecomer.eval.settings.study_sections import Evaluation, MethodSettings, with_finite_extras
 from latecomer.eval.splits.kinds.dealt import Natural
 from latecomer.eval.splits.other_laws import OTHER_LAWS
 from latecomer.eval.splits.registry import SPLITS, check_outside
@@ -298,6 +298,7 @@ def _check_methods(study: Study) -> None:
         _check_checkpoint(f"{key}.checkpoint", entry)
         try:
             method = make_method(entry.name, **entry.hyper())
+            with_finite_extras(entry)  # what a method of one's own does not declare
         except (ValueError, TypeError) as error:
             raise InputError(f"{key}: {' '.join(str(error).split())}") from None
         _check_masking(study, key, entry, method.personalization)

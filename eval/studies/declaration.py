@@ -62,7 +62,7 @@ def assigned(assignment: str) -> tuple[str, Any]:
 
 
 def refuse_contradictions(changes: Sequence[tuple[str, Any]]) -> None:
-    """Refuse changes of which a later one undoes an earlier one.
+    """Refuse changes of which a later one undoes an earlier one; it may refine it.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def refuse_contradictions(changes: Sequence[tuple[str, Any]]) -> None:
 
     Examples
     --------
-    >>> refuse_contradictions([("train", {"rounds": 4}), ("train.cohort", 2)])
+    >>> refuse_contradictions([("train", {"rounds": 4}), ("train.rounds", 2)])
     >>> refuse_contradictions([("train.rounds", 4), ("train", {"rounds": 3})])
     Traceback (most recent call last):
     latecomer.errors.InputError: train={'rounds': 3} would undo train.rounds=4: give both in one
@@ -85,21 +85,9 @@ def refuse_contradictions(changes: Sequence[tuple[str, Any]]) -> None:
             shown = f"{key}={short(value)}"
             if key == earlier:
                 raise InputError(f"{key} is given twice, last as {shown!r}")
-            inside = _inside(held, key.removeprefix(f"{earlier}.").split("."))
-            refined = key.startswith(f"{earlier}.") and inside not in (None, value)
-            if refined or earlier.startswith(f"{key}."):
+            if earlier.startswith(f"{key}."):
                 undone = f"{earlier}={short(held)}"
                 raise InputError(f"{shown} would undo {undone}: give both in one")
-
-
-def _inside(held: Any, path: Sequence[str]) -> Any:
-    """Return what lies at a path within a value; None if nothing does."""
-    for part in path:
-        if isinstance(held, list) and part.isdecimal() and int(part) < len(held):
-            held = held[int(part)]
-        else:
-            held = held.get(part) if isinstance(held, dict) else None
-    return held
 
 
 def set_key(raw: dict[str, Any], key: str, value: Any) -> None:

@@ -4,9 +4,11 @@ A method writes ``local_lr: float = number(0.005, above=0)``; the range travels 
 field, and :func:`check` refuses values outside it with the name, the range and the value.
 """
 
-import math
+import sys
 from dataclasses import Field, field, fields
 from typing import Any
+
+from latecomer.checks import MOST_COUNT
 
 
 def number(
@@ -72,13 +74,26 @@ def _holds(declared: "Field[Any]", value: Any) -> bool:
         return listed and len(set(value)) == len(value) and set(value) <= set(rule["among"])
     if value is None:
         return declared.default is None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
         return False
     if "least" in rule:
-        return isinstance(value, int) and value >= rule["least"]
+        return isinstance(value, int) and rule["least"] <= value <= MOST_COUNT
     low, below, most = rule["low"], rule["below"], rule["most"]
     over = low is None or (value > low if rule["strict"] else value >= low)
     return over and (below is None or value < below) and (most is None or value <= most)
+
+
+def _finite(value: float) -> bool:
+    return abs(value) <= sys.float_info.max  # whole numbers of any length too
+
+
+def _besides(declared: "Field[Any]", value: Any) -> str:
+    """Say what else a number must be, that lies in the range as it is written or in none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    if "least" in declared.metadata and value > MOST_COUNT:
+        return f" and <= {MOST_COUNT}"
+    return "" if _finite(value) else " and finite"
 
 
 def check(owner: Any) -> None:
@@ -92,4 +107,5 @@ def check(owner: Any) -> None:
     for declared in fields(owner):
         value = getattr(owner, declared.name)
         if declared.metadata and not _holds(declared, value):
-            raise ValueError(f"{declared.name} {legal(declared)}, got {declared.name}={value!r}")
+            must = legal(declared) + _besides(declared, value)
+            raise ValueError(f"{declared.name} {must}, got {declared.name}={value!r}")

@@ -173,6 +173,21 @@ def test_overrides_reach_into_sections_and_lists():
             "train.path: must be 'auto', 'serial', 'blocked' or 'vectorised', got 'fast'",
         ),
         ("train.rounds=0", "train.rounds: must be greater than or equal to 1, got 0"),
+        ("train.rounds=99999999999999999999", "train.rounds: must be a whole number of at most 10"),
+        ("split.novel=99999999999999999999", "split.novel: must be a whole number of at most 10"),
+        ("evaluation.every=99999999999999999999", "every: must be a whole number of at most 10"),
+        (
+            "methods=[{name: fedavg_ft, finetune_steps: 99999999999999999999}]",
+            "finetune_steps must be a whole number >= 0 and <= 1000000000, got finetune_steps=99",
+        ),
+        (
+            "methods=[{name: local, local_lr: .inf}]",
+            "methods.0: local_lr must be above 0 and finite, got local_lr=inf",
+        ),
+        (
+            "methods=[{name: apfl, alpha: .nan}]",
+            "alpha must be at least 0 and at most 1 and finite, got alpha=nan",
+        ),
         ("train.rounds=true", "train.rounds: must be a valid integer, got True"),
         ("train=", "train: must be a mapping of keys to values, got None"),
         ("seeds=0", "seeds: must be a list, got 0"),
