@@ -87,9 +87,15 @@ def features(task: Task, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         else value.new_zeros(width)
         for name, value in head.items()
     }
-    made = task.logits({**params, **identity}, x)
-    if task.make is not None:
-        _check_features(task, params, x, made, head)
+    if task.make is None:
+        return task.logits({**params, **identity}, x)
+    try:
+        made = task.logits({**params, **identity}, x)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # what stands behind the head takes its outputs alone
+        raise ValueError(_not_last(task)) from error
+    _check_features(task, params, x, made, head)
     return made
 
 
@@ -128,10 +134,15 @@ def _check_features(
         F.linear(made, weight, *bias), logits, rtol=1e-2, atol=1e-3
     )
     if not ends:
-        raise ValueError(
-            f"target must end in its head for the head's inputs to be features, got {task.head} "
-            "with something behind it"
-        )
+        raise ValueError(_not_last(task))
+
+
+def _not_last(task: Task) -> str:
+    return (
+        f"target must end in its head for the head's inputs to be features, got {task.head} with "
+        "something behind it: let the class attribute head name the last linear layer, and forward "
+        "return its outputs as they are"
+    )
 
 
 def join(task: Task, *tables: Mapping[str, Tensor]) -> Params:

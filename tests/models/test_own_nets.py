@@ -396,6 +396,10 @@ class Scaled(Guessed):
         return 2 * super().forward(x)
 
 
+class Inner(Guessed):
+    head = "body"
+
+
 class Missing(Guessed):
     head = "fc"
 
@@ -430,6 +434,7 @@ def test_the_head_is_what_the_net_names_or_its_last_linear_layer(tmp_path: Path)
         ("Missing", "must have a head .* got a net with no module 'fc' with weights"),
         ("Headless", "must have a head .* got a net with no linear layer that ends it"),
         ("Named", "must end in one linear layer for its inputs to be features, got head first"),
+        ("Inner", "must end in its head .* got body with something behind it: let the class attr"),
         ("Scaled", "must end in its head .* got out with something behind it"),
     ],
 )
