@@ -1,8 +1,10 @@
 """Parts of every kind of cell: its federation, its task and its results."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 from torch.nn.parameter import is_lazy
@@ -354,6 +356,10 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
         raise ValueError(f"{method.name} cannot train this target: {kind}{said}"[:400]) from error
 
 
+def _content_hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+
+
 def _refuse_changed(cell: TrainingCell) -> None:
     """Refuse files of one's own that are others than when the cell was named after them."""
     model, method, noted = cell.model, cell.method.name, cell.numbers_version or {}
@@ -368,10 +374,18 @@ def _refuse_changed(cell: TrainingCell) -> None:
             "bounds",
             lambda: {name: outside.file_hash(name) for name in noted["bound_sources"]},
         ),
+        "checkpoint": (
+            "methods.checkpoint",
+            lambda: _content_hash(Path(str(cell.method.hyper()["checkpoint"]))),
+        ),
     }
     for key, (named, now) in files.items():
         if key in noted and noted[key] != now():
             raise InputError(_CHANGED.format(named))
+    for entry in cell.certificates:
+        source = getattr(entry, "rule_source", None)
+        if source and source != outside.file_hash(str(getattr(entry, "rule", ""))):
+            raise InputError(_CHANGED.format("certificates.rule"))
 
 
 def setup_of(cell: TrainingCell) -> Setup:
@@ -387,8 +401,8 @@ def setup_of(cell: TrainingCell) -> Setup:
     prior = cell.method.serving.prior if cell.method.serving else None
     if prior and PRIORS[prior].reads_validation and not len(federation.validation.clients):
         raise InputError(f"serving.prior={prior} needs validation data of every seen client")
-    method = make_method(cell.method.name, **cell.method.hyper())
     _refuse_changed(cell)
+    method = make_method(cell.method.name, **cell.method.hyper())
     task, device = task_of(federation, cell.model, method), federation.seen.clients.device
     if task.make is not None:
         constants_to(task.target, device)

@@ -61,6 +61,17 @@ OWN = {
         "        super().__init__()\n        self.out = nn.Linear(64 + n_classes, dim)\n",
     ),
     "bounds": ("mine.py:bound", "def bound(losses, delta):\n    return 1.0\n"),
+    "rule": ("mine.py:bound", "def bound(losses, delta):\n    return 1.0\n"),
+    "checkpoint": (
+        "mine.py:Served",
+        "class Served:\n    def __init__(self, checkpoint):\n        pass\n"
+        "    def __call__(self, x, y, new):\n        return new\n",
+    ),
+}
+
+INDEPENDENT = {
+    **{"kind": "client_types", "clients": 24, "certify": 4, "novel": 6},
+    **{"types": [[0, 1], [2, 3]], "weights": [0.5, 0.5], "held_out": 0.5},
 }
 
 
@@ -71,6 +82,10 @@ def planned_with(place: str) -> TrainingCell:
         "target": {"model": {"target": own}},
         "encoder": {"model": {"encoder": own}},
         "bounds": {"bounds": [own], "split": {**STUDY["split"], "certify": 4}},
+        "rule": {"certificates": [{"rule": own}], "split": INDEPENDENT},
+        "checkpoint": {
+            "methods": [{"name": own, "needs_training": False, "checkpoint": "weights.txt"}]
+        },
     }.get(place, {})
     study = parse_study({**STUDY, "train": {"rounds": 1, "cohort": 2}, **asked})
     data = setup_of(study.cells()[1].settings).federation.data_hash
@@ -86,11 +101,13 @@ def test_what_changed_since_the_run_was_planned_is_refused(
     monkeypatch.chdir(tmp_path)
     for own, text in [OWN[place]] if place in OWN else ():
         (tmp_path / own.partition(":")[0]).write_text(text)
+    (tmp_path / "weights.txt").write_text("1")
     cell = planned_with(place)
     setup_of(cell)
     if place == "data":
         cell = cell.model_copy(update={"data_hash": "another"})
     else:
-        (tmp_path / "mine.py").write_text(OWN[place][1] + "# another\n")
+        changed = tmp_path / ("weights.txt" if place == "checkpoint" else "mine.py")
+        changed.write_text(changed.read_text() + "# another\n")
     with pytest.raises(InputError, match="changed since this run was planned"):
         setup_of(cell)
