@@ -123,8 +123,9 @@ def content_id(config: Mapping[str, Any]) -> str:
 def without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out of a cell's configuration, or of a study, where the files lie that ids hash.
 
-    Those are data sets, frozen splits and functions that shift, and a network's or an encoder's
-    file and weights.  Rules, bounds and methods of one's own keep their paths, which rows bear.
+    Those are data sets, frozen splits and functions that shift, a network's or an encoder's file
+    and weights, and a method's file and checkpoint.  Rules and bounds of one's own keep their
+    paths, which rows bear.
 
     Examples
     --------
@@ -139,7 +140,18 @@ def without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(model, Mapping):
         hashed = {key: _names(model[key], is_path=True) for key in _HASHED_OF_MODEL if key in model}
         told["model"] = {**model, **hashed}
+    if isinstance(told.get("method"), Mapping):
+        told["method"] = _without_method_folders(told["method"])
+    if isinstance(told.get("methods"), list | tuple):
+        told["methods"] = [_without_method_folders(entry) for entry in told["methods"]]
     return told
+
+
+def _without_method_folders(entry: Any) -> Any:
+    if not isinstance(entry, Mapping):
+        return entry
+    hashed = ("name", "checkpoint") if entry.get("needs_training") is False else ("name",)
+    return {**entry, **{key: _names(entry[key], is_path=True) for key in hashed if key in entry}}
 
 
 def _names(value: Any, *, is_path: bool = False) -> Any:
