@@ -24,7 +24,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _countable(value: int) -> int:
+def _countable(value: Any) -> Any:
     if value > MOST_COUNT:
         raise ValueError(f"must be a whole number of at most {MOST_COUNT}")
     return value

@@ -346,7 +346,7 @@ def as_float32(values: NDArray[Any], called: Sequence[str]) -> NDArray[np.float3
     for number, name in enumerate(called):
         if not np.isfinite(kept[:, number]).all():
             continue  # refused in other words
-        exact = values[:, number].astype(exact_type)
+        exact: NDArray[Any] = values[:, number].astype(exact_type)
         spread, lost = np.std(exact - exact[:1]), np.std(kept[:, number] - exact)
         noise = _NOISE * np.abs(exact).max() if values.dtype.kind == "f" else 0
         if spread > noise and lost > _LOST * spread:

@@ -1,6 +1,7 @@
 """A run's directory, its rows and cells: as a run leaves them, or packed where it is kept."""
 
 import atexit
+import json
 import lzma
 import shutil
 import tarfile
@@ -43,6 +44,41 @@ def declared_study(directory: Path) -> dict[str, Any]:
     """
     text = (directory / "study.yaml").read_text("utf-8")
     return read_mapping(text, "study.yaml", "must hold keys and values")
+
+
+def mapping_in(file: Path) -> dict[str, Any]:
+    """Return what a run's JSON file maps; nothing where there is no such file.
+
+    Raises
+    ------
+    ValueError
+        It is damaged; the message names it.
+    """
+    if not file.is_file():
+        return {}
+    try:
+        value = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file.name}: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{file.name} is no mapping")
+    return value
+
+
+def listed_cells(directory: Path) -> dict[str, dict[str, Any]]:
+    """Return what ``cells.json`` says of each of a run's cells, by their ids.
+
+    Raises
+    ------
+    ValueError
+        It is damaged.
+    """
+    file = directory / "cells.json"
+    index = mapping_in(file)
+    ids, about = index.get("cells", [] if not file.is_file() else None), index.get("about") or {}
+    if not isinstance(ids, list) or not isinstance(about, dict):
+        raise ValueError("cells.json lists no cells")
+    return {str(name): about.get(name) or {} for name in ids}
 
 
 def rows_file(directory: Path) -> Path:

@@ -26,6 +26,8 @@ from latecomer.eval.results.kept_cells import (
     PACKED_ROWS,
     cells_of,
     declared_study,
+    listed_cells,
+    mapping_in,
     rows_content,
     rows_file,
     run_folder,
@@ -344,9 +346,8 @@ def load_run(path: str | Path) -> RunRecord:
     places = cells_of(folder)
     try:
         study = declared_study(folder)
-        env = _json(folder / "env.json")
-        wanted = _json(folder / "cells.json").get("cells", [])
-        cells = tuple(_cell(places / str(name)) for name in wanted)
+        env = mapping_in(folder / "env.json")
+        cells = tuple(_cell(places / name) for name in listed_cells(folder))
         artifacts = tuple(
             ArtifactFile(
                 cell.id, Path(about["file"]).stem, about["kind"], file.parent / about["file"]
@@ -354,7 +355,7 @@ def load_run(path: str | Path) -> RunRecord:
             for cell in cells
             if cell.status == "done"
             for file in sorted((cell.path / "artifacts").glob("*.manifest.json"))
-            for about in [_json(file)]
+            for about in [mapping_in(file)]
         )
         scorings = _json_lines(folder / "certification.jsonl")
     except (OSError, ValueError, KeyError) as error:
@@ -402,29 +403,23 @@ def _rows_of(folder: Path, cells: Iterable[CellRecord]) -> pd.DataFrame:
 
 def _json_lines(path: Path) -> tuple[dict[str, Any], ...]:
     lines = path.read_text("utf-8").splitlines() if path.is_file() else []
-    values = tuple(json.loads(line) for line in lines if line.strip())
+    try:
+        values = tuple(json.loads(line) for line in lines if line.strip())
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
     if not all(isinstance(value, dict) for value in values):
         raise ValueError(f"a line of {path.name} is no mapping")
     return values
 
 
-def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    value = json.loads(path.read_text("utf-8"))
-    if not isinstance(value, dict):
-        raise ValueError(f"{path.name} is no mapping")
-    return value
-
-
 def _cell(place: Path) -> CellRecord:
-    failure = _json(place / "failed.json")
+    failure = mapping_in(place / "failed.json")
     done = (place / "done").is_file()
     return CellRecord(
         id=place.name,
         path=place,
         status="done" if done else "failed" if failure else "unfinished",
-        config=_json(place / "config.json"),
-        timing=_json(place / "timing.json"),
+        config=mapping_in(place / "config.json"),
+        timing=mapping_in(place / "timing.json"),
         message=str(failure.get("message", "")),
     )

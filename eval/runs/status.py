@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from latecomer.errors import InputError
-from latecomer.eval.results.kept_cells import cells_of, declared_study, rows_file, run_folder
+from latecomer.eval.results.kept_cells import (
+    cells_of,
+    declared_study,
+    listed_cells,
+    rows_file,
+    run_folder,
+)
 from latecomer.eval.runs.cell_directory import failure_of, is_done
 from latecomer.eval.runs.lock import STALE_AFTER, owner_of
 from latecomer.eval.runs.progress import last_entry
@@ -97,9 +103,9 @@ def run_status(path: str | Path) -> RunStatus:
     places = cells_of(folder)
     try:
         study = declared_study(folder)
-        index = json.loads((folder / "cells.json").read_text("utf-8"))
-        about = index.get("about") or {}
-        cells = [_cell(places / name, about.get(name) or {}) for name in index["cells"]]
+        if not (folder / "cells.json").is_file():
+            raise ValueError("cells.json is missing")
+        cells = [_cell(places / name, about) for name, about in listed_cells(folder).items()]
         if not places.is_dir():
             cells = _by_rows(folder, cells)
         name = str(study["study"])

@@ -416,9 +416,11 @@ def test_status_tells_how_far_a_run_is(double, study, tmp_path, monkeypatch):
     assert (failed.state, failed.message) == ("failed", "no luck")
     with pytest.raises(InputError, match="is no run directory"):
         run_status(tmp_path)
-    (out / "cells.json").write_text("{")
-    with pytest.raises(InputError, match="holds a damaged run"):
-        run_status(out)
+    for damaged in ("{", "", "{}", "[1]", '{"cells": 3}'):
+        (out / "cells.json").write_text(damaged)
+        for read in (run_status, load_run):
+            with pytest.raises(InputError, match=r"holds a damaged run: cells\.json"):
+                read(out)
 
 
 def test_time_left_is_estimated_from_rounds_until_a_cell_of_the_method_is_done(
