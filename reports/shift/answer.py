@@ -33,7 +33,7 @@ from latecomer.reports.shift.losses import (
     neutral_severity,
     shifted_errors,
 )
-from latecomer.reports.words import between, others_dealt
+from latecomer.reports.words import between
 
 
 def answer_shift(material: Material) -> Answer | None:
@@ -63,7 +63,7 @@ def answer_shift(material: Material) -> Answer | None:
     worse, how = _worse(shifted, order[0])
     apart = beyond_chance(order, worse, names, how) if len(order) > 1 else ""
     harm = f"{_hardest(own, names)} {_doubled(own, names)}".strip()
-    more = [_not_errors(frame), harm, apart, others_dealt(material.dealt).strip()]
+    more = [_not_errors(frame), harm, apart]
     return Answer(
         _sentence(frame, means, worse, names, material.dealt),
         tuple(one for one in more if one),
@@ -92,7 +92,7 @@ def _sentence(
     of, order = f"points of error lost {under}", list(means.index)
     over = counts(frame["n_clients"].tolist(), "client")
     if set(shifts) & set(dealt):
-        over += f" each, others under {listing(list(dealt))}"
+        over += f" (others under {listing(list(dealt))})"
     if len(order) > 1:
         ends = points(means.iloc[0]), points(means.iloc[-1])
         return standing(order, worse, names, ends=ends, of=of, over=over)

@@ -103,7 +103,7 @@ def test_clients_that_a_shift_deals_are_not_called_those_without_shift(read):
     assert said == "2 new clients and 4 others under extrapolation, 1 seed."
     assert "other clients are served" in shift_table(frame, ["pefll"], dealt).caption
     answer = answer_shift(Material(mock.Mock(rows=read(rows)), read(rows), ["pefll"], {}))
-    assert "over 2 clients each, others under extrapolation" in answer.sentence
+    assert "over 2 clients (others under extrapolation)" in answer.sentence
     assert "extrapolation: of other clients" in answer.table.caption
 
 
