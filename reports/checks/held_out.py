@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import stats
 
-from latecomer.certify.words import count, magnitude, percent, points, shift_name
+from latecomer.certify.words import count, magnitude, percent, shift_name
 from latecomer.reports.checks.check import Check, Found
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
@@ -70,7 +70,7 @@ def _unlike(material: Material) -> Iterator[Found]:
             p = float(stats.ttest_ind(novel, certified, equal_var=False).pvalue)
             if p < LEVEL:
                 yield Found(
-                    f"{as_subject(model_called(label))} errs {points(more)} points more on new "
+                    f"{as_subject(model_called(label))} errs {100 * more:.1f} points more on new "
                     f"clients than on the certified ones (Welch's test, p = {p:.2g}): new clients "
                     "are not drawn like these.",
                     float(more),

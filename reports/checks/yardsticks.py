@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from latecomer.certify.words import count, points
+from latecomer.certify.words import count
 from latecomer.reports.checks.check import Check, Found
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
@@ -32,9 +32,9 @@ def _worse(errors: pd.DataFrame, yardstick: pd.Series, called: str) -> Iterator[
         half = half_width(more)
         if more.mean() - half > 0:
             yield Found(
-                f"{as_subject(model_called(str(label)))} errs {points(more.mean())} points more "
-                f"than {called} on new clients (95% interval {points(more.mean() - half)} to "
-                f"{points(more.mean() + half)}, {count(len(more), 'client')}).",
+                f"{as_subject(model_called(str(label)))} errs {100 * more.mean():.1f} points more "
+                f"than {called} on new clients (95% interval {100 * (more.mean() - half):.1f} to "
+                f"{100 * (more.mean() + half):.1f}, {count(len(more), 'client')}).",
                 float(more.mean()),
                 str(label),
             )

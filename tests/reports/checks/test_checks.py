@@ -253,7 +253,7 @@ def test_losses_that_sink_stay_jump_or_stay_small_have_not_diverged(told):
 
 @pytest.mark.slow
 def test_numbers_are_those_of_the_rows():
-    assert found(**CASES["LC003"][0])["LC003"].startswith("FedAvg errs +5.0 points more than")
+    assert found(**CASES["LC003"][0])["LC003"].startswith("FedAvg errs 5.0 points more than")
     assert "no less than 22.1%" in found(**CASES["LC001"][0])["LC001"]
     assert "errs 55.0%, above its certificate of 30.0%" in found(**CASES["LC013"][0])["LC013"]
 
