@@ -32,19 +32,12 @@ _STANDS_STILL = (
     "comes within 2.1 points of PeFLL's figure for seen clients (`handicapped-fedavg`)"
 )
 _CONTRADICTED = "better here; PeFLL's paper, with 100 clients of two classes too, has 82.2%"
-_ONE_A_STEP = "odpfl-dirichlet-10-one-a-step"
-_ENSEMBLE = f"{_ONE_A_STEP}-ensemble"
 _STEPS = "with one client a step, 4,500 steps for as many local trainings, "
-_HALF = "more than half of what is missing"
-_FEW_STEPS = _STEPS + "it comes to {accuracy}, " + f"{_HALF} (`{_ONE_A_STEP}`)"
-_FEW_STEPS_ENSEMBLE = _STEPS + "it comes to {accuracy}, " + f"{_HALF} (`{_ENSEMBLE}`)"
-_SAME_TRAINING = (
-    _STEPS + "PFL-ensemble, which trains as it does, comes to {accuracy}, "
-    f"{_HALF} there (`{_ENSEMBLE}`)"
-)
-_LIKELY_FEW = (
-    "one seed, ten new clients; not tried of it: with one client a step ODPFL-HN and PFL-ensemble, "
-    f"with Dirichlet 10, have {_HALF} (`{_ONE_A_STEP}`, `{_ENSEMBLE}`)"
+_MORE = "comes to {accuracy}, {gained} of the {missing} points missing"
+_ITSELF = _STEPS + "it " + _MORE + " (`odpfl-dirichlet-%s-one-a-step%s`)"
+_TWIN = (
+    _STEPS + "PFL-ensemble, which trains as it does, " + _MORE + " there "
+    "(`odpfl-dirichlet-%s-one-a-step-ensemble`)"
 )
 _FEDAVG = "one seed, ten new clients; the cause was not looked for yet"
 _OWN_SETTINGS = (
@@ -52,10 +45,6 @@ _OWN_SETTINGS = (
     "names (variant supplement) were not trained"
 )
 _GLOBAL = dict.fromkeys(("fedprox", "fedma"), _OWN_SETTINGS)
-_UNLABELLED = {
-    **dict.fromkeys(("pfl_sampled", "pfl_nearest", "pfl_ensemble", "odpfl_hn"), _LIKELY_FEW),
-    "fedavg": _FEDAVG,
-}
 CAUSES = {
     "odpfl-table1-500-rounds": {
         "pfl_nearest": "ours finds each new client a seen client that has all of its classes"
@@ -65,12 +54,16 @@ CAUSES = {
     "pfedhn-table1-clients-10-fedavg": {"fedavg": _STANDS_STILL},
     "pfedhn-table1-clients-100-fedavg": {"fedavg": _STANDS_STILL},
     "pfedhn-table1-local-100": {"local": _CONTRADICTED},
-    "odpfl-table1-dirichlet-0.1": _UNLABELLED,
-    "odpfl-table1-dirichlet-1": _UNLABELLED,
+    "odpfl-table1-dirichlet-0.1": {
+        "pfl_ensemble": _ITSELF % ("0.1", "-ensemble"),
+        "pfl_sampled": _TWIN % "0.1",
+    },
+    "odpfl-table1-dirichlet-1": {"odpfl_hn": _ITSELF % ("1", ""), "fedavg": _FEDAVG},
     "odpfl-table1-dirichlet-10": {
-        **_UNLABELLED,
-        **{"odpfl_hn": _FEW_STEPS, "pfl_ensemble": _FEW_STEPS_ENSEMBLE},
-        **dict.fromkeys(("pfl_sampled", "pfl_nearest"), _SAME_TRAINING),
+        "odpfl_hn": _ITSELF % ("10", ""),
+        "pfl_ensemble": _ITSELF % ("10", "-ensemble"),
+        **dict.fromkeys(("pfl_sampled", "pfl_nearest"), _TWIN % "10"),
+        "fedavg": _FEDAVG,
     },
     "odpfl-table1-dirichlet-1-fedprox-fedma": _GLOBAL,
     "odpfl-table1-dirichlet-10-fedprox-fedma": _GLOBAL,
@@ -113,7 +106,7 @@ def _of_run(folder: Path) -> pd.DataFrame:
     seeds = frame["n_seeds"].map(lambda n: f"{n} seed{'' if n == 1 else 's'}")
     seeds += frame["label"].map(_variant_of(study))
     known = CAUSES.get(folder.name, {})
-    causes = frame["label"].map(lambda label: _filled(known.get(label, UNKNOWN)))
+    causes = frame["label"].map(lambda label: _filled(known.get(label, UNKNOWN), frame))
     return frame.assign(
         **{"run": folder.name, "rounds": rounds, "full": full},
         all_compete=study["evaluation"]["classes"] == "all",
@@ -121,15 +114,21 @@ def _of_run(folder: Path) -> pd.DataFrame:
     )
 
 
-def _filled(cause: str) -> str:
-    """Put into the sentence about a cause what the run that it names found on new clients."""
+def _filled(cause: str, frame: pd.DataFrame) -> str:
+    """Put into the sentence about a cause what the run that it names found on new clients.
+
+    ``frame`` has the run whose number is off, and what the same method lacks there.
+    """
     if "{accuracy}" not in cause:
         return cause
     _, run, _ = cause.split("`")
     rows = load_run(REFERENCE / run).rows
     means = rows[(rows["metric"] == "accuracy") & (rows["aggregation"] == "per-client")]
-    (accuracy,) = means.loc[(means["group"] == "novel") & (means["shift"] == "none"), "value"]
-    return cause.format(accuracy=f"{accuracy:.1%}")
+    means = means[(means["group"] == "novel") & (means["shift"] == "none")]
+    ((accuracy, label),) = means[["value", "label"]].itertuples(index=False, name=None)
+    ((ours, lacks),) = frame.loc[frame["label"] == label, ["ours", "difference"]].to_numpy()
+    gained, missing = (f"{100 * share:.1f}" for share in (accuracy - ours, -lacks))
+    return cause.format(accuracy=f"{accuracy:.1%}", gained=gained, missing=missing)
 
 
 def _variant_of(study: dict[str, Any]) -> dict[str, str]:

@@ -114,6 +114,11 @@ def test_every_published_number_has_a_verdict_and_is_counted():
     assert set(judged["verdict"]) <= {"reproduced", "not reproduced", NOT_COMPARABLE}
     named = judged[judged["run"] != ""]
     assert named["ours"].notna().all()
+    worse = judged[(judged["verdict"] == "not reproduced") & (judged["difference"] < -0.03)]
+    assert len(worse)
+    for cause in worse["reason"]:
+        experiment = cause.split("`")[1]
+        assert (published.REFERENCE / experiment / "rows.csv.xz").is_file()
     assert {"full", "rounds"}.isdisjoint(judged)
     experiments = (ROOT / "docs" / "pages" / "experiments.md").read_text("utf-8")
     counted = " ".join(experiments.split())
