@@ -29,7 +29,7 @@ def arrivals(federation: Federation, plan: Plan) -> tuple[Clients, Clients]:
 def joined(federation: Federation) -> tuple[Clients, Clients, Clients]:
     """Return seen and held-out clients as one population, and whom that is measured on.
 
-    These are the novel clients and the seen ones with their validation data as query; all three
+    These are the new clients and the seen ones with their validation data as query; all three
     are scaled alike.
     """
     split = federation.split

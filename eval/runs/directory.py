@@ -73,7 +73,7 @@ def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None
         advice = "" if changed else ", or --extend to add to this one"
         refused = "--extend adds methods, seeds and shifts and changes nothing else"
         first = f"{folder} holds another study: use another --out{advice}"
-        raise InputError("\n".join([f"{first} ({refused})" if extend else first, *differing]))
+        raise InputError("; ".join([f"{first} ({refused})" if extend else first, *differing]))
 
 
 # Settings that a resolved study leaves out when they have their original value.
@@ -85,7 +85,7 @@ _WORDS = ("question", "note", "scale", "paper")
 def _differing(there: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
     old, new = _UNSAID | _flat(there), _UNSAID | _flat(asked)
     return [
-        f"  {key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} asked for"
+        f"{key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} asked for"
         for key in {**old, **new}
         if old.get(key) != new.get(key) and key not in _WORDS
     ]

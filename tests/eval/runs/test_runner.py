@@ -197,11 +197,11 @@ def test_a_directory_with_another_study_is_refused_with_the_difference(double, s
     other = changed(train={"rounds": 4}, methods=["local", "pefll"])
     with pytest.raises(InputError) as caught:
         run(other, out=out, **double("work"))
-    assert str(caught.value).splitlines() == [
+    assert str(caught.value).split("; ") == [
         f"{out} holds another study: use another --out",
-        '  methods.1.name: "fedavg" there, "pefll" asked for',
-        '  methods.1.label: "fedavg" there, "pefll" asked for',
-        "  train.rounds: 3 there, 4 asked for",
+        'methods.1.name: "fedavg" there, "pefll" asked for',
+        'methods.1.label: "fedavg" there, "pefll" asked for',
+        "train.rounds: 3 there, 4 asked for",
     ]
     assert sorted(path.name for path in out.rglob("*")) == before
 
