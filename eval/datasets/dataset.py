@@ -340,10 +340,17 @@ def as_float32(values: NDArray[Any], called: Sequence[str]) -> NDArray[np.float3
     """
     with np.errstate(over="ignore"):
         kept = values.astype(np.float32, copy=False)
-    if np.can_cast(values.dtype, np.float32):
+    if np.can_cast(values.dtype, np.float32) or not values.size:
         return kept
     exact_type = np.float64 if values.dtype.kind == "f" else np.longdouble
-    for number, name in enumerate(called):
+    others = tuple(axis for axis in range(values.ndim) if axis != 1)
+    low, high = kept.min(axis=others), kept.max(axis=others)
+    # A spread is at least the range over the root of twice as many values: most parts pass here.
+    with np.errstate(invalid="ignore"):  # infinite ones
+        least = (high - low) / np.sqrt(2 * values.size // len(called))
+    doubtful = ~(np.maximum(np.abs(low), np.abs(high)) * 2.0**-23 <= _LOST * least)
+    for number in np.flatnonzero(doubtful).tolist():
+        name = called[number]
         if not np.isfinite(kept[:, number]).all():
             continue  # refused in other words
         exact: NDArray[Any] = values[:, number].astype(exact_type)

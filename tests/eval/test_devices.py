@@ -140,9 +140,9 @@ def test_a_directory_stays_on_its_device(double, a_gpu, tmp_path, first, second,
     before = (out / "study.yaml").read_bytes()
     with pytest.raises(InputError) as caught:
         run(on(second), out=out, extend=extend, **double)
-    said = str(caught.value).splitlines()
+    said = str(caught.value).split("; ")
     assert said[0].startswith(f"{out} holds another study: use another --out")
-    assert said[1:] == [f'  train.device: "{first}" there, "{second}" asked for']
+    assert said[1:] == [f'train.device: "{first}" there, "{second}" asked for']
     assert (out / "study.yaml").read_bytes() == before
 
 

@@ -181,7 +181,7 @@ def _cells(
         raise InputError("has a header but no rows")
     held = {}
     for name in names:
-        column = np.concatenate([part.pop(name).to_numpy() for part in parts])
+        column = np.concatenate([part[name].to_numpy() for part in parts])
         held[name] = _numbers(name, column) if name in kinds else column
     texts = {name: cells.astype(np.str_) for name, cells in held.items() if name not in kinds}
     whole = {name: numbers_of(texts[name]) for name in features if name in texts}
