@@ -26,13 +26,11 @@ def read_yaml(text: str | bytes, where: str) -> dict[str, Any]:
     return read_mapping(text, where, "a study is a mapping of keys to values")
 
 
-def override(raw: dict[str, Any], assignment: str) -> None:
-    """Set one key of plain data, in place.
+def assigned(assignment: str) -> tuple[str, Any]:
+    """Return key and value of an override, for :func:`set_key`.
 
     Parameters
     ----------
-    raw : dict
-        The declaration.
     assignment : str
         ``key=value``; the key is dotted, list indices included; the value is YAML, as
         :func:`~latecomer.reading.yaml_text.read_value` reads it.
@@ -40,21 +38,13 @@ def override(raw: dict[str, Any], assignment: str) -> None:
     Raises
     ------
     InputError
-        When it is no assignment, or leads through something that holds no keys.
+        When it is no assignment.
 
     Examples
     --------
-    >>> raw = {"train": {"rounds": 5}, "methods": [{"name": "pefll"}]}
-    >>> override(raw, "train.rounds=300")
-    >>> override(raw, "methods.0.posterior=gaussian")
-    >>> raw
-    {'train': {'rounds': 300}, 'methods': [{'name': 'pefll', 'posterior': 'gaussian'}]}
+    >>> assigned("methods.0.posterior=gaussian")
+    ('methods.0.posterior', 'gaussian')
     """
-    set_key(raw, *assigned(assignment))
-
-
-def assigned(assignment: str) -> tuple[str, Any]:
-    """Return key and value of an override; see :func:`override`."""
     key, equals, text = assignment.partition("=")
     if not equals or not all(key.split(".")):
         raise InputError(f"an override reads key=value (train.rounds=300), got {assignment!r}")

@@ -13,7 +13,7 @@ from latecomer.certify.watching import read_plan
 from latecomer.commands.app import app
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.studies.declaration import override
+from latecomer.eval.studies.declaration import assigned, set_key
 from latecomer.eval.studies.loading import load_study
 from latecomer.reading.yaml_text import read_mapping, read_value, write_yaml
 
@@ -61,7 +61,7 @@ def test_plain_scalars_mean_the_same_in_files_and_overrides(text, value):
     assert same(read_mapping(f"key: [{text or '~'}]", "here", "")["key"][0], value)
     assert same(read_value(text, "key"), value)
     raw = {}
-    override(raw, f"key={text}")
+    set_key(raw, *assigned(f"key={text}"))
     assert same(raw["key"], value)
 
 
@@ -135,7 +135,7 @@ def test_a_plan_reads_numbers_as_they_look(tmp_path):
 )
 def test_a_number_sign_in_an_override_is_kept(text, value):
     raw = {}
-    override(raw, f"data.path={text}")
+    set_key(raw, *assigned(f"data.path={text}"))
     assert raw == {"data": {"path": value}}
 
 
@@ -152,7 +152,7 @@ def test_a_number_sign_in_an_override_is_kept(text, value):
 )
 def test_overrides_are_refused_in_one_line(text, told):
     with pytest.raises(InputError, match="train") as caught:
-        override({}, f"train={text}")
+        assigned(f"train={text}")
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
 
