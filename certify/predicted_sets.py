@@ -129,7 +129,7 @@ class LabelSets:
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write `rows` as CSV."""
-        output_file("path", "" if path is None else path)
+        output_file("path", path)
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
         writer.writeheader()

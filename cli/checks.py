@@ -104,7 +104,7 @@ def one_of(key: str, value: Any, legal: tuple[str, ...]) -> str:
 
 def output_file(
     key: str,
-    path: str | os.PathLike[str] | None,
+    path: str | os.PathLike[str],
     inputs: Iterable[Any] = (),
     *,
     grows: bool = False,
@@ -116,8 +116,7 @@ def output_file(
     key : str
         The option or argument that gave the path.
     path : path
-        A file to be replaced or made; a terminal or a pipe will do unless it ``grows``.  None is an
-        output that nobody asked for.
+        A file to be replaced or made; a terminal or a pipe will do unless it ``grows``.
     inputs : iterable
         What is read, of which nothing may be this file, under whatever name; only paths count.
     grows : bool
@@ -129,8 +128,6 @@ def output_file(
     Traceback (most recent call last):
     latecomer.errors.InputError: --report must be a file, got '-'; a file of that name is ./-
     """
-    if path is None:
-        return
     text = _text(key, path)
     if text in ("", "-"):
         raise InputError(f"{key} must be a file, got {text!r}; a file of that name is ./{text}")

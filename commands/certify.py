@@ -217,7 +217,8 @@ def _files(
     """Return what is read, and the sets of labels that are written beside it, if any."""
     if file is None:
         raise InputError("missing argument 'FILE'")
-    output_file("--report", report, [file, against, serve])
+    if report is not None:
+        output_file("--report", report, [file, against, serve])
     source = sys.stdin.buffer.read() if file == "-" else file
     if sets is None:
         for option, value in (("--sets-score", score), ("--sets-for", serve)):

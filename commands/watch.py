@@ -85,7 +85,8 @@ def watch(
     if model is not None and plan is None:
         raise InputError("--model needs --plan: the ledger keeps the model's hash")
     place = ledger or (file.with_name(f"{file.name}.ledger") if plan is not None else None)
-    output_file("--ledger", place, [file, plan, model], grows=True)
+    if place is not None:
+        output_file("--ledger", place, [file, plan, model], grows=True)
     watch_file(file, settled, ledger=place, model=model, once=once, long=long, as_json=as_json)
 
 

@@ -42,7 +42,7 @@ def write_report(certified: LossAnswers, path: str | PathLike[str], *, source: s
     InputError
         Where the file is one that the losses came from, a folder or another thing that is no file.
     """
-    output_file("path", "" if path is None else path, certified.sources)
+    output_file("path", path, certified.sources)
     place = at_home(path)
     write_atomic(place, loss_page(_page(certified, source)))
     return place
