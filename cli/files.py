@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -19,6 +20,12 @@ def at_home(path: str | os.PathLike[str]) -> Path:
     '~nobody-of-this-name/table.csv'
     """
     return Path(os.path.expanduser(path))
+
+
+def sum_of(file: str | os.PathLike[str], algorithm: str = "sha256") -> str:
+    """Return the sum of a file in hexadecimal digits."""
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, algorithm).hexdigest()
 
 
 def found_from(folder: str | os.PathLike[str], path: str) -> Path | None:

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args
 
 from latecomer.declared import module_at
-from latecomer.files import found_from
+from latecomer.files import found_from, sum_of
 
 if TYPE_CHECKING:
     from latecomer.models.engine.method import Method
@@ -197,7 +197,7 @@ def _check_argument(takes: inspect.Signature, key: str, called: str) -> None:
 def file_hash(name: str) -> str:
     """Return the SHA-256 of the file that holds what an import path names."""
     module, _, _ = _imported(name, "encoder", "")
-    return hashlib.sha256(Path(inspect.getfile(module)).read_bytes()).hexdigest()
+    return sum_of(inspect.getfile(module))
 
 
 def target_source_hash(name: str, weights: str | None = None) -> str:

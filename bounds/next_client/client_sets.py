@@ -73,7 +73,7 @@ def _points(scores: Scores) -> Points:
     except TypeError:
         held = []
     if not held:
-        raise ValueError(f"scores {legal}, got scores={' '.join(repr(scores).split())}")
+        raise ValueError(f"scores {legal}, got scores={checks.written(scores)}")
     each = []
     for i, of_client in enumerate(held):
         one = checks.real(f"scores[{i}]", of_client, legal="must be a list of finite numbers")

@@ -1,7 +1,6 @@
 """Downloads that resume after an interruption and are kept only when intact."""
 
 import errno
-import hashlib
 import json
 import logging
 import os
@@ -16,7 +15,7 @@ from typing import Any
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.reader import Archive
-from latecomer.files import write_atomic
+from latecomer.files import sum_of, write_atomic
 
 OnBytes = Callable[[str, int, int], None]
 """Called with the file, the bytes downloaded so far and the total bytes (0: unknown)."""
@@ -128,12 +127,6 @@ def _intact(
         else:
             return True
     return False
-
-
-def sum_of(file: Path, algorithm: str = "sha256") -> str:
-    """Return the sum of a file in hexadecimal digits."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, algorithm).hexdigest()
 
 
 def recorded_hash(root: Path, file: str) -> str | None:

@@ -13,11 +13,11 @@ from latecomer.eval.datasets.download import (
     OnBytes,
     download,
     recorded_hash,
-    sum_of,
 )
 from latecomer.eval.datasets.locations import data_root, reading
 from latecomer.eval.datasets.registry import DATASETS, load_dataset
 from latecomer.eval.datasets.sources import SOURCES, Archive, Source
+from latecomer.files import sum_of
 
 _SPARE = 1 << 20
 

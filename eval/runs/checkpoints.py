@@ -11,7 +11,6 @@ the newest intact pair is used.
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import re
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from latecomer.eval.runs.progress import Place, Progress
 from latecomer.eval.runs.stopping import allow_stop, put_off_stop, stop_waits
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery, Slot
-from latecomer.files import sync_folder, write_atomic
+from latecomer.files import sum_of, sync_folder, write_atomic
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -187,7 +186,7 @@ class _FileSlot:
             save_file(_storable(tables), draft)
             with draft.open("rb+") as file:
                 os.fsync(file.fileno())
-            sha256 = _hash(draft)
+            sha256 = sum_of(draft)
             os.replace(draft, target)
         except SafetensorError as error:
             raise _as_system_error(error, target) from None
@@ -257,7 +256,7 @@ class _FileSlot:
         path = self._path(done, "safetensors")
         if not path.is_file():
             raise ValueError("its tensors are gone")
-        if _hash(path) != about["sha256"]:
+        if sum_of(path) != about["sha256"]:
             raise ValueError("its tensors are damaged")
         stored = load_file(path)
         # In the order of training (files sort by name), and copied to new memory, aligned as for
@@ -290,11 +289,6 @@ def _as_system_error(error: Exception, path: Path) -> OSError:
     told = re.search(r"\(os error (\d+)\)", str(error))
     number = int(told[1]) if told else errno.EIO
     return OSError(number, os.strerror(number) if told else str(error), str(path))
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def remove_checkpoints(folder: Path) -> None:

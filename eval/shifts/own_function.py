@@ -1,10 +1,8 @@
 """A user's own shift: a function given by its import path."""
 
-import hashlib
 import inspect
 from collections.abc import Callable
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 from latecomer.declared import module_at
 from latecomer.errors import InputError
 from latecomer.eval.shifts.transforms import unit_floats
+from latecomer.files import sum_of
 
 OwnShift = Callable[[NDArray[np.float32], float, np.random.Generator], Any]
 
@@ -60,7 +59,7 @@ def source_hash(function: OwnShift) -> str:
         file = inspect.getsourcefile(function)
     except TypeError:
         return ""
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+    return sum_of(file) if file else ""
 
 
 def apply_own(

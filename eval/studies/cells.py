@@ -17,6 +17,7 @@ from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 from latecomer.eval.splits.registry import IID_SPLITS
+from latecomer.files import sum_of
 
 WHOLE = "whole"
 """Kind of the cells that train on held-out clients as well, to measure what these add."""
@@ -365,7 +366,7 @@ def _checkpoint_version(method: Mapping[str, Any]) -> dict[str, str]:
     file = method.get("checkpoint")
     if method.get("needs_training") is not False or not isinstance(file, str):
         return {}
-    return {"checkpoint": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
+    return {"checkpoint": sum_of(file)}
 
 
 def _target_version(model: Mapping[str, Any]) -> dict[str, Any]:

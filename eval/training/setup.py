@@ -1,10 +1,9 @@
 """Parts of every kind of cell: its federation, its task and its results."""
 
-import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any, Literal
 
 from torch.nn.parameter import is_lazy
@@ -25,6 +24,7 @@ from latecomer.eval.settings.cell import FederationSettings, SplitCell, Training
 from latecomer.eval.settings.study_sections import ModelSettings, Train
 from latecomer.eval.training.checkpoint_slots import Slot
 from latecomer.eval.training.ways import trained_path
+from latecomer.files import sum_of
 from latecomer.models import outside
 from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.growing import subset
@@ -356,13 +356,10 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
         raise ValueError(f"{method.name} cannot train this target: {kind}{said}"[:400]) from error
 
 
-def _content_hash(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
-
-
 def _refuse_changed(cell: TrainingCell) -> None:
     """Refuse files of one's own that are others than when the cell was named after them."""
     model, method, noted = cell.model, cell.method.name, cell.numbers_version or {}
+    checkpoint = str(cell.method.hyper().get("checkpoint"))
     files: Mapping[str, tuple[str, Callable[[], object]]] = {
         "target_source": (
             "model.target",
@@ -376,7 +373,7 @@ def _refuse_changed(cell: TrainingCell) -> None:
         ),
         "checkpoint": (
             "methods.checkpoint",
-            lambda: _content_hash(Path(str(cell.method.hyper()["checkpoint"]))),
+            lambda: sum_of(checkpoint) if os.path.isfile(checkpoint) else "",
         ),
     }
     for key, (named, now) in files.items():

@@ -92,8 +92,6 @@ def test_the_default_rule_keeps_its_probabilities_in_five_worlds(name):
     def reached(k):
         return blend_refuses(losses[:, :k], 0.05, target, seeded_orders(k, 32, 99)).mean()
 
-    print(f"{name}: {found.even_odds} {reached(found.even_odds):.3f}, ", end="")
-    print(f"{found.likely} {reached(found.likely):.3f}")
     assert reached(found.even_odds) == pytest.approx(0.5, abs=0.06)
     assert reached(found.likely) == pytest.approx(0.9, abs=0.03)
 
