@@ -73,13 +73,14 @@ $(VENV)/run.stamp: $(VENV)/torch.stamp pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[train]"
 	touch $@
 
-$(VENV)/test.stamp: $(VENV)/run.stamp pyproject.toml
+# These two hold what a run needs, too.
+$(VENV)/test.stamp: $(VENV)/torch.stamp pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
-	touch $@
+	touch $(VENV)/run.stamp $@
 
-$(VENV)/docs.stamp: $(VENV)/run.stamp pyproject.toml
+$(VENV)/docs.stamp: $(VENV)/torch.stamp pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
-	touch $@
+	touch $(VENV)/run.stamp $@
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
