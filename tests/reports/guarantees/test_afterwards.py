@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sketches import Sketcher
 
 from latecomer.bounds import blend
 from latecomer.certify.rule import DEFAULT_RULE
 from latecomer.eval.results.rows import load_run
-from latecomer.reports.display.pictures import Writer
 from latecomer.reports.display.section import Material
 from latecomer.reports.guarantees.afterwards import AFTERWARDS, afterwards_frame
 from latecomer.reports.page.page import page_of
@@ -55,7 +55,7 @@ def test_the_page_of_a_run_that_declared_other_rules_has_the_default_beside_them
 
 @pytest.mark.slow
 def test_it_is_no_row_leads_nothing_and_stands_on_the_page_once() -> None:
-    material, writer = of("certificates-independent-cifar10"), Writer()
+    material, writer = of("certificates-independent-cifar10"), Sketcher()
     page = page_of(material.run, writer)
     assert page.count('id="afterwards"') == 1
     assert not (material.bounds["bound"] == LATE).any()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sketches import sketch
 
 from latecomer.eval.results.rows import load_run
 from latecomer.reports import report
@@ -87,8 +88,7 @@ def test_it_is_drawn_as_ever() -> None:
 def test_sentences_beside_the_answer_call_models_by_their_names(
     tmp_path: Path, run_writer: Writer
 ) -> None:
-    folder = run_writer(tmp_path, labels=("pfedhn", "pefll-stochastic"), seeds=(0,))
-    page = report(folder).read_text("utf-8")
+    page = sketch(run_writer(tmp_path, labels=("pfedhn", "pefll-stochastic"), seeds=(0,)))
     assert "<strong>pFedHN</strong> serves clients" in page
     assert "<strong>PeFLL-stochastic</strong> serves clients" in page
     (lead,) = (line for line in page.splitlines() if "stands out" in line and "never saw" in line)
