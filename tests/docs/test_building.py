@@ -106,9 +106,14 @@ def test_every_study_of_a_paper_is_on_the_page_with_what_it_follows():
         assert f"`{job}`" in page
 
 
+@pytest.fixture(scope="module")
+def published():
+    """What reads all kept runs, once."""
+    return loaded("published")
+
+
 @pytest.mark.slow
-def test_every_published_number_has_a_verdict_and_is_counted():
-    published = loaded("published")
+def test_every_published_number_has_a_verdict_and_is_counted(published):
     judged = published.verdicts()
     assert len(judged) == len(paper_numbers())
     assert set(judged["verdict"]) <= {"reproduced", "not reproduced", NOT_COMPARABLE}
@@ -134,8 +139,7 @@ def test_every_published_number_has_a_verdict_and_is_counted():
 
 
 @pytest.mark.slow
-def test_the_kept_table_of_published_numbers_is_what_the_kept_runs_give():
-    published = loaded("published")
+def test_the_kept_table_of_published_numbers_is_what_the_kept_runs_give(published):
     kept = (published.REFERENCE / "published.csv").read_text("utf-8")
     # Made by ``python docs/building/published.py``.
     assert kept == published.kept_table()
