@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Any
@@ -117,8 +118,9 @@ def refuse_repeated(names: Sequence[str], asked: Sequence[str] = ()) -> None:
     --------
     >>> refuse_repeated(["client", "note", "note"], ["client"])
     """
+    times = Counter(names)
     for name in asked or names:
-        if names.count(name) > 1:
+        if times[name] > 1:
             raise InputError(f"column {name!r} occurs twice")
     for name in names if asked else ():
         wanted = next((one for one in asked if one.casefold() == name.casefold()), "")

@@ -122,8 +122,6 @@ def searches_end_at() -> Iterator[dict[str, float]]:
         (blend, "kept_risk"): of_a_grid,
         # How far other orders would move the bound is asked at the bound alone.
         (blend, "_deviation"): lambda _: lambda *given: 0.0,
-        # What the default would give, where a rule's bound is 1, is tested under its own name.
-        (statements, "_voided"): lambda _: lambda *given: None,
     }
     with ExitStack() as stack:
         for (module, name), shorter in places.items():
@@ -144,6 +142,8 @@ def bounds(
     least = np.zeros(k + 1) if whole else least_bounds(k, pool)
     asked = {"pool_size": pool, "delta": delta, **asked_for(door)}
     with mock.patch("secrets.randbelow", entropy.randrange), ExitStack() as stack:
+        # What the default would give, where a rule's bound is 1, is tested under its own name.
+        stack.enter_context(mock.patch.object(statements, "_voided", return_value=None))
         at = {} if whole else stack.enter_context(searches_end_at())
         for ones, draw in pairs(range(k + 1), range(draws)):
             at["least"] = float(least[ones])

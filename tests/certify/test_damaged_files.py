@@ -24,12 +24,16 @@ ROWS: list[Row] = [
     *(("eve", "0.00", "x"), ("fay", "0.25", "y"), ("gus", "0.40", "y")),
 ]
 PLACES = {"first": 0, "middle": 3, "last": len(ROWS) - 1}
+# By the quickest rule: what is read does not hang on it.
 DOORS: dict[str, list[str]] = {
     "certify": ["certify", "FILE", "--rule", "product", "--json"],
-    "by": ["certify", "FILE", "--by", "site", "--json"],
-    "against": ["certify", "GOOD", "--against", "FILE", "--json"],
+    "by": ["certify", "FILE", "--by", "site", "--rule", "product", "--json"],
+    "against": ["certify", "GOOD", "--against", "FILE", "--rule", "product", "--json"],
     "watch": ["watch", "FILE", "--once", "--json"],
-    "pilot": ["plan", "--target", "0.5", "--clients", "20", "--pilot", "FILE", "--json"],
+    "pilot": [
+        *("plan", "--target", "0.5", "--clients", "20", "--pilot", "FILE", "--json"),
+        *("--rule", "product"),
+    ],
 }
 
 

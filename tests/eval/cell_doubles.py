@@ -122,8 +122,8 @@ def gpu_seen(config, on_round, checkpoints=None):
     return Outcome([{"metric": "error", "value": seen}])
 
 
-def memory_kept(config, on_round, checkpoints=None):
-    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+def variables(config, on_round, checkpoints=None):
+    names = ("OMP_NUM_THREADS", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
     return Outcome([{"metric": "error", "value": float(os.environ[name])} for name in names])
 
 

@@ -15,7 +15,7 @@ N_FEATURES = 6
 torch.set_num_threads(1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_population() -> Callable[..., Clients]:
     """Build clients; ``sizes`` are support sizes, every client has 8 query samples."""
 
@@ -55,7 +55,7 @@ def make_population() -> Callable[..., Clients]:
     return build
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def task() -> Task:
     """Return the toy task: a dense net on six features."""
     return make_task(

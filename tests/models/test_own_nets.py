@@ -83,10 +83,15 @@ def texts(make_population: Callable[..., Clients]) -> Clients:
     return replace(clients, x=x)
 
 
-METHODS = (
-    *("local", "fedavg", "fedavg_ft", "fedprox", "scaffold", "fedper", "fedrep", "fedbabu"),
-    *("lg_fedavg", "per_fedavg", "ditto", "apfl", "knn_per", "pfedhn", "pfedhn_pc", "pefll"),
-)
+# One method of a kind at a landing: nets know nothing of methods.
+METHODS = [
+    *("local", "fedavg", "fedper", "per_fedavg", "knn_per", "pfedhn", "pefll"),
+    *(
+        pytest.param(name, marks=pytest.mark.nightly)
+        for name in ("fedavg_ft", "fedprox", "scaffold", "fedrep", "fedbabu", "lg_fedavg")
+    ),
+    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("ditto", "apfl", "pfedhn_pc")),
+]
 
 
 def agree(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:

@@ -123,7 +123,7 @@ def _read_csv(file: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays of a csv file, and what the data set is to say of them."""
     names, begins = header_of(file)
     apart = ("label", "client") if "client" in names else ("label", None)
-    features = [one for one in names if one not in (*_SPECIAL, *filter(is_unnamed, names))]
+    features = [one for one in names if one not in _SPECIAL and not is_unnamed(one)]
     if "label" not in names or not features:
         foreign = foreign_header(text_of(file.read_bytes()))
         raise InputError(

@@ -141,14 +141,13 @@ def test_noise_vanishes_where_a_batch_is_the_whole_support(tiny):
 
 
 @pytest.mark.slow
-def test_measuring_changes_no_number_of_the_training():
-    measured = evaluate_cell(config())
+def test_measuring_changes_no_number_of_the_training(outcome):
     plain = evaluate_cell(config(evaluation={"every": 2}))
     names = {row["metric"] for row in plain.rows}
-    assert [row for row in measured.rows if row["metric"] in names] == plain.rows
-    assert measured.artifacts["training_curve"] == plain.artifacts["training_curve"]
+    assert [row for row in outcome.rows if row["metric"] in names] == plain.rows
+    assert outcome.artifacts["training_curve"] == plain.artifacts["training_curve"]
     assert "squared_gradient_norm" not in names
-    assert "squared_gradient_norm" in {row["metric"] for row in measured.rows}
+    assert "squared_gradient_norm" in {row["metric"] for row in outcome.rows}
 
 
 def rows_of(outcome, metric, term=None):

@@ -164,17 +164,6 @@ def test_an_error_is_one_line_and_no_retry(make_jobs, tmp_path):
     assert attempts(tmp_path) == ["local 0"]
 
 
-@pytest.mark.slow
-def test_workers_have_one_thread_and_this_process_keeps_its_own(make_jobs, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    jobs = make_jobs("threads", ("local",))
-    carry_out(jobs, workers=1)
-    assert list(read_rows(jobs[0].folder / "rows.csv")["value"]) == [1.0]
-    assert os.environ["OMP_NUM_THREADS"] == "7"
-    assert "MKL_NUM_THREADS" not in os.environ
-
-
 @pytest.mark.thinned
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -230,17 +219,24 @@ def test_gpus_are_named_as_the_process_sees_them(monkeypatch):
 
 
 @pytest.mark.slow
-def test_workers_keep_freed_memory_unless_the_user_says_otherwise(make_jobs, monkeypatch):
+def test_workers_have_one_thread_and_keep_freed_memory_unless_the_user_says_otherwise(
+    make_jobs, monkeypatch
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "4096")
-    jobs = make_jobs("memory_kept", ("local",))
+    jobs = make_jobs("variables", ("local",))
     carry_out(jobs, workers=1)
     assert list(read_rows(jobs[0].folder / "rows.csv")["value"]) == [
+        1.0,
         float(worker_variables(here=True)["MALLOC_MMAP_THRESHOLD_"]),
         4096,
     ]
     assert "MALLOC_MMAP_THRESHOLD_" not in os.environ
     assert os.environ["MALLOC_TRIM_THRESHOLD_"] == "4096"
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
 
 
 @pytest.mark.parametrize(
@@ -328,9 +324,9 @@ def alive(pid):
 
 
 @pytest.mark.slow
-def test_rows_that_changed_after_the_end_are_not_done(make_jobs):
+def test_rows_that_changed_after_the_end_are_not_done(make_jobs, here):
     jobs = make_jobs("work", ("local",))
-    carry_out(jobs, workers=1)
+    here.run(jobs, lambda report: None)
     assert is_done(jobs[0].folder)
     with (jobs[0].folder / "rows.csv").open("a") as file:
         file.write("x\n")

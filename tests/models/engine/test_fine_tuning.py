@@ -29,6 +29,7 @@ VARIANTS += [
     ("pfedhn_pc", {"head_layers": 2}),
 ]
 SIZES = (3, 20, 7, 11, 5, 1)
+NIGHTLY = pytest.mark.nightly
 
 
 def trained(
@@ -73,8 +74,16 @@ def logits_of(
     return torch.stack(served)
 
 
-@pytest.mark.parametrize(("name", "settings"), VARIANTS)
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
+# Without dropout less happens: a landing tries one method of a kind so, and all with it.
+KINDS = {"local", "fedavg", "fedper", "per_fedavg", "knn_per", "ifca", "pfedhn", "pefll"}
+DROPPING = [
+    pytest.param(name, settings, share, marks=() if share or name in KINDS else NIGHTLY)
+    for share in (0.0, 0.2)
+    for name, settings in VARIANTS
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "dropout"), DROPPING)
 def test_company_changes_nobody(
     make_population: Callable[..., Clients], name: str, settings: dict[str, Any], dropout: float
 ) -> None:

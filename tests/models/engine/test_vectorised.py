@@ -98,12 +98,14 @@ def assert_alike(left: State, right: State, tolerance: float) -> None:
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_three_rounds_in_double_precision(name: str, settings: dict[str, Any], device: str) -> None:
     method, clients, logs = make_method(name, **settings), on(device, images()), []
+    # The third step is the second with momentum: more repeat it.
+    config = replace(CONFIG, local_steps=3)
     states = [
         train(
             method,
             image_task(),
             clients,
-            CONFIG,
+            config,
             seed=4,
             path=path,
             chunk_size=size,

@@ -30,6 +30,7 @@ from latecomer.models.traffic import Traffic, random_population, traffic, traffi
 SIZES = ("lenet-s", "lenet", "lenet-l")
 SIDE = 20
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=4, batch_size=4)
+SHORT = TrainConfig(rounds=2, cohort=3, local_steps=2, batch_size=4)
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("pfedhn", {}),
     ("pfedhn", {"descriptors": "class_proportions"}),
@@ -191,7 +192,7 @@ def test_one_size_is_the_method_without_sizes(
     served = []
     for sizes in ((), ("lenet",)):
         method = make_method(name, sizes=sizes, **settings)
-        state = train(method, task, clients, CONFIG, seed=2)
+        state = train(method, task, clients, SHORT, seed=2)
         x, support = clients.query_of(0).x, clients.support_of(0)
         seen = method.serve(task, state, 3, support, generator=generator())(x)
         novel = images(seed=5).support_of(1)
