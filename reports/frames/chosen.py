@@ -202,10 +202,10 @@ def after_looking(
             smallest = shown, value, row, losses
     if smallest is None:
         return None
-    shown, value, row, losses = smallest
-    if not abs(certified_again(row, losses, study, row["delta"]) - row["value"]) <= SAME:
+    shown, value, first, losses = smallest
+    if not abs(certified_again(first, losses, study, first["delta"]) - first["value"]) <= SAME:
         return None
-    return AfterLooking({**row, "value": value, "shown": shown}, n_systems, dropped)
+    return AfterLooking({**first, "value": value, "shown": shown}, n_systems, dropped)
 
 
 def certified_scores(
