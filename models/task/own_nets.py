@@ -269,6 +269,8 @@ class _Trial:
         if made.shape != (len(x), self.n_out) or made.dtype != weights:
             other = "" if made.dtype == weights else f" in {made.dtype} for {weights}"
             raise ValueError(f"{legal}, got {list(made.shape)} for {list(x.shape)}{other}")
+        if made.device != x.device:
+            raise ValueError(f"{legal} on their device, {x.device}, got {made.device}")
         if not bool(made.isfinite().all()):
             raise ValueError(f"{self.kind} must start with finite outputs, got NaN or inf")
         return made
@@ -331,6 +333,11 @@ class _Trial:
             if slope is None:
                 raise ValueError(
                     f"{self.kind} must use all its parameters, got {name} without effect"
+                )
+            if slope.layout != torch.strided:
+                raise ValueError(
+                    f"{self.kind} must have dense gradients, got a sparse one of {name}: leave "
+                    "sparse=True out of embeddings"
                 )
             if not bool(slope.isfinite().all()):
                 raise ValueError(

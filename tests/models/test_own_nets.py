@@ -257,6 +257,17 @@ BAD = {
         net(f"{LINEAR}; self.aside = nn.Linear(2, 2)", "return self.fc(x)"),
         "must use all its parameters, got aside.weight without effect",
     ),
+    "sparse gradients": (
+        net(
+            f"{LINEAR}; self.bins = nn.Embedding(2, n_out, sparse=True)",
+            "return self.fc(x) + self.bins((x[:, 0] > 0).long())",
+        ),
+        "must have dense gradients, got a sparse one of bins.weight",
+    ),
+    "on no device": (
+        net(LINEAR, "return self.fc(x).to('meta')"),
+        r"logits \[B, 4\] .* on their device, cpu, got meta",
+    ),
     "without gradient": (
         net(LINEAR, "return self.fc(x).detach()"),
         "target cannot be differentiated: RuntimeError",
