@@ -7,7 +7,6 @@ and minibatches.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 import torch
@@ -139,7 +138,8 @@ class Schedule:
     """
 
     def __init__(self, seed: int, clients: Clients, config: TrainConfig) -> None:
-        if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+        whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+        if not whole or not 0 <= seed < 2**63:
             raise ValueError(f"seed must be a whole number from 0 to 2**63 - 1, got seed={seed!r}")
         if config.cohort > len(clients):
             raise ValueError(

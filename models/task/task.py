@@ -230,11 +230,7 @@ def make_task(
     >>> make_task(input_shape=(3, 32, 32), n_classes=10).n_parameters
     121182
     """
-    _check_whole("n_classes", n_classes, 2)  # before anything is built from it
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise ValueError(f"dtype must be a floating type of torch, got dtype={dtype!r}")
-    if not isinstance(input_shape, Iterable):
-        raise ValueError(f"input_shape must be (D,) or (C, H, W), got input_shape={input_shape!r}")
+    _check_made_of(input_shape, n_classes, dtype)
     size = dict(hypernetwork or {})
     for key in sorted(set(size) - {"hidden", "width", "spectral"}):
         raise ValueError(f"hypernetwork takes hidden, width and spectral, got hypernetwork.{key}")
@@ -245,6 +241,15 @@ def make_task(
         **_target(target, tuple(input_shape), n_classes, vocabulary, stem, dtype),
         **size,
     )
+
+
+def _check_made_of(input_shape: Any, n_classes: Any, dtype: Any) -> None:
+    """Refuse what no net can be built from."""
+    _check_whole("n_classes", n_classes, 2)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating type of torch, got dtype={dtype!r}")
+    if not isinstance(input_shape, Iterable):
+        raise ValueError(f"input_shape must be (D,) or (C, H, W), got input_shape={input_shape!r}")
 
 
 def _encoder(encoder: str | own_nets.Make) -> dict[str, Any]:
