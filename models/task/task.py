@@ -225,8 +225,6 @@ def make_task(
 
     Examples
     --------
-    >>> make_task(input_shape=(1, 8, 8), n_classes=10).n_parameters
-    4538
     >>> make_task(input_shape=(3, 32, 32), n_classes=10).n_parameters
     121182
     """
