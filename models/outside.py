@@ -9,7 +9,7 @@ Finding one imports its module, that is, runs its code.
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from importlib.metadata import EntryPoint, entry_points
@@ -252,6 +252,7 @@ def _found(module: ModuleType, name: str, called: str) -> "type[Method]":
 
 
 def _checked(method: "type[Method]", called: str) -> "type[Method]":
+    from latecomer.models.engine.hyperparameters import OF_ENTRIES
     from latecomer.models.engine.method import Personalization
 
     missing = sorted(method.__abstractmethods__)
@@ -265,6 +266,10 @@ def _checked(method: "type[Method]", called: str) -> "type[Method]":
     decorated = "__dataclass_params__" in vars(method) and is_dataclass(method)
     if not decorated or not vars(method)["__dataclass_params__"].frozen:
         raise ValueError(f"{called} must be decorated with @dataclass(frozen=True, kw_only=True)")
+    for key in sorted({declared.name for declared in fields(method)} & {*OF_ENTRIES}):
+        raise ValueError(
+            f"{called} has a hyper-parameter {key!r}, a name that studies use: rename it"
+        )
     if method.personalization not in get_args(Personalization):
         legal = ", ".join(get_args(Personalization))
         raise ValueError(

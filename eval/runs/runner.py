@@ -382,12 +382,42 @@ def _chosen_told(study: Study, network: str, trained: "Trained") -> Iterator[str
         yield f"auto: {', '.join(chosen)}"
 
 
+def _fitting(study: Study, federation: "Federation", index: int) -> "tuple[Method, Task]":
+    """Return one of the study's methods and its task; refuse what could not be trained or serve."""
+    from latecomer.eval.training.setup import rehearse, task_of, try_given
+    from latecomer.models.engine.phases import most_stages
+    from latecomer.models.generators.target_sizes import check_sizes
+    from latecomer.models.methods import METHODS, make_method
+
+    entry = study.methods[index]
+    method = make_method(entry.name, **entry.hyper())
+    try:
+        task = task_of(federation, study.model, method)
+        check_sizes(task, method.sizes, len(federation.split.seen))
+    except ValueError as error:
+        key = f"methods.{index}.sizes" if method.sizes else "model"
+        raise InputError(f"{key}: {error}") from None
+    try:
+        if not method.needs_training:
+            try_given(federation, method, task)
+            return method, task
+        # Of the others no setting is too much for a net of the package.
+        if task.needs_trial or hasattr(method, "head_layers") or entry.name not in METHODS:
+            rehearse(federation, method, task)
+        least = most_stages(method.phases(task))
+    except ValueError as error:
+        raise InputError(f"methods.{index}: {error}") from None
+    if study.train.local_steps < least:
+        raise InputError(
+            f"train.local_steps must be at least {least} for {entry.label}, whose clients train "
+            f"parts of the net in turn, got {study.train.local_steps}"
+        )
+    return method, task
+
+
 def _prepare(study: Study) -> _Prepared:
     """Make data, split and shifts once, so that what cannot be made is found early."""
     from latecomer.eval.federation.groups import build_federation
-    from latecomer.eval.training.setup import rehearse, task_of, try_given
-    from latecomer.models.generators.target_sizes import check_sizes
-    from latecomer.models.methods import make_method
     from latecomer.models.task.targets import choose
 
     # On the host, whatever the device: nothing is computed with it here.
@@ -409,24 +439,7 @@ def _prepare(study: Study) -> _Prepared:
     _foresee(study, federation)
     trained: Trained = {}
     for index, entry in enumerate(study.methods):
-        method = make_method(entry.name, **entry.hyper())
-        try:
-            task = task_of(federation, study.model, method)
-            check_sizes(task, method.sizes, len(split.seen))
-        except ValueError as error:
-            key = f"methods.{index}.sizes" if method.sizes else "model"
-            raise InputError(f"{key}: {error}") from None
-        trained[str(entry.label)] = method, task
-        if not method.needs_training:
-            try:
-                try_given(federation, method, task)
-            except ValueError as error:
-                raise InputError(f"methods.{index}: {error}") from None
-        elif task.needs_trial:
-            try:
-                rehearse(federation, method, task)
-            except ValueError as error:
-                raise InputError(f"methods.{index}: {error}") from None
+        method, _ = trained[str(entry.label)] = _fitting(study, federation, index)
         for place, wanted in enumerate(study.certificates):
             wanted.check_predictors(f"certificates.{place}", split.kind, method.predictors)
     network = choose(federation.dataset.x.shape[1:]) if study.model.target == "auto" else ""

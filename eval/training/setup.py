@@ -30,8 +30,10 @@ from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.growing import subset
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.paths import choose_path
+from latecomer.models.engine.phases import most_stages
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import RoundLog, initial_state, train
+from latecomer.models.generators.encoders import encoder
 from latecomer.models.generators.own_encoders import is_own_encoder
 from latecomer.models.generators.target_sizes import largest
 from latecomer.models.methods import find_method, make_method
@@ -87,7 +89,7 @@ def _task(federation: Federation, model: ModelSettings, source: str, encoder_sou
     """Build the task; hashes of networks' own files, where they are, only tell tasks apart."""
     dataset, target = federation.dataset, _own_target(model) if source else model.target
     sizes = {k: v for k, v in model.hypernetwork.model_dump().items() if v != "auto"}
-    return make_task(
+    task = make_task(
         input_shape=tuple(dataset.x.shape[1:]),
         n_classes=dataset.n_classes,
         target=target,
@@ -97,6 +99,9 @@ def _task(federation: Federation, model: ModelSettings, source: str, encoder_sou
         vocabulary=dataset.vocabulary,
         stem=model.stem if source else None,
     )
+    if not encoder_source and model.encoder != "auto":
+        encoder(task, 1)  # refuses a name that there is not, and one that is for other inputs
+    return task
 
 
 @lru_cache(maxsize=2)
@@ -137,7 +142,7 @@ def task_of(federation: Federation, model: ModelSettings, method: Method) -> Tas
     ValueError
         The method has sizes of its own, and part of the study's target is frozen.
     """
-    encoder = outside.file_hash(model.encoder) if is_own_encoder(model.encoder) else ""
+    described = outside.file_hash(model.encoder) if is_own_encoder(model.encoder) else ""
     if method.sizes:
         if model.frozen is not None:
             raise ValueError(
@@ -146,10 +151,10 @@ def task_of(federation: Federation, model: ModelSettings, method: Method) -> Tas
             )
         kept = {name: getattr(model, name) for name in type(model).model_fields}
         model = ModelSettings(**{**kept, "target": largest(method.sizes)})
-        return _task(federation, model, "", encoder)
+        return _task(federation, model, "", described)
     own = outside.is_own_target(model.target)
     source = outside.target_source_hash(model.target, model.weights) if own else ""
-    return _task(federation, model, source, encoder)
+    return _task(federation, model, source, described)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +300,7 @@ def try_given(federation: Federation, method: Method, task: Task) -> None:
     try:
         served = method.personalize(task, state, clients.support_of(0), generator=generator)
         served(clients.query_of(0).x)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise ValueError(f"{method.name} cannot serve a client: {said}") from error
 
@@ -327,7 +332,7 @@ def foresee(federation: Federation, model: ModelSettings, method: Method) -> Non
 
 
 def rehearse(federation: Federation, method: Method, task: Task) -> None:
-    """Train one client for a step and serve one, with a network that nobody has tried before.
+    """Train one client as shortly as can be and serve one, where that has not been tried before.
 
     The networks that make weights are as small as they can be: what is tried is whether the method
     takes the target.
@@ -340,17 +345,20 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
     clients = _few(federation, task)
     try:
         small = replace(task, hidden=0, width=1)
-        state = train(method, small, clients, TrainConfig(1, 1, 1, 2), seed=0, path="serial")
+        shortest = TrainConfig(1, 1, most_stages(method.phases(small)), 2)
+        state = train(method, small, clients, shortest, seed=0, path="serial")
         if method.trains_newcomers:  # hundreds of steps, of the kind that was just taken
             return
-        support = clients.support_of(0)
-        few = Samples(support.x[:2], support.labels()[:2])
+        support, n_few = clients.support_of(0), max(2, method.least_support)
+        few = Samples(support.x[:n_few], support.labels()[:n_few])
         generator = client_generator(0, int(clients.ids[0]))
         served = method.personalize(
             small, state, few, predictor=method.predictors[0], generator=generator
         )
-        served(few.x)
-    except Exception as error:
+        made = served(few.x)
+        if made.shape != (wanted := (len(few), task.n_classes)):
+            raise ValueError(f"it must serve logits {[*wanted]}, got {[*made.shape]}")
+    except (Exception, SystemExit) as error:
         said = " ".join(str(error).split())
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         raise ValueError(f"{method.name} cannot train this target: {kind}{said}"[:400]) from error

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor, nn
 
+from latecomer.models.engine.hyperparameters import OF_ENTRIES
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Method, Personalization, Predictor, Start
 from latecomer.models.engine.schedule import Cohort
@@ -62,7 +63,7 @@ class GivenSystem(Method):
             made = source(**given)
             if checkpoint is not None:
                 made.load_state_dict(_weights(Path(checkpoint)))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
             raise ValueError(f"making {self.name} failed: {said}") from error
         if not callable(made):
@@ -124,8 +125,12 @@ class GivenSystem(Method):
                 f"{self.name} must give a row of {task.n_classes} scores, one a class, for each of "
                 f"{len(x)} points, got shape {tuple(scores.shape)}"
             )
-        if torch.isnan(scores).any():
-            raise ValueError(f"{self.name} gave scores that are not numbers")
+        # A log-probability may be -inf, but a point that has no class has no loss either.
+        if scores.is_complex() or not bool(scores.amax(dim=1).isfinite().all()):
+            raise ValueError(
+                f"{self.name} gave scores that are not numbers: -inf is one, though not for all "
+                "classes of a point"
+            )
         return scores if scores.is_floating_point() else scores.to(x.dtype)
 
 
@@ -176,7 +181,7 @@ def _parameters(name: str, source: Any) -> Mapping[str, Any]:
     named = inspect.signature(source).parameters.values()
     defaults = {one.name: one.default for one in named if one.kind not in several}
     for key in defaults:
-        if hasattr(GivenSystem, key):
+        if hasattr(GivenSystem, key) or key in {*OF_ENTRIES, "name", "source"}:
             raise ValueError(f"{name} has a parameter {key!r}, a name that methods use: rename it")
     return {
         **defaults,

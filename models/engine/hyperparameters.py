@@ -10,6 +10,9 @@ from typing import Any
 
 from latecomer.checks import MOST_COUNT
 
+OF_ENTRIES = ("label", "bounds", "serving", "needs_training")
+"""What an entry of a study's methods says besides hyper-parameters: none of them is called so."""
+
 
 def number(
     default: float | None,

@@ -76,3 +76,14 @@ def plan(
             kept.append((trained, stage.share))
     counts = divide(n_steps, [share for _, share in kept]) if kept else []
     return [(trained, n) for (trained, _), n in zip(kept, counts, strict=True) if n]
+
+
+def most_stages(phases: Sequence[Phase]) -> int:
+    """Return the fewest local steps with which every stage of a round trains.
+
+    >>> most_stages([Phase(), Phase(stages=(Stage(("b",), 3.0), Stage((), 9.0), Stage()))])
+    2
+    """
+    return max(
+        sum(stage.trained != () and stage.share > 0 for stage in phase.stages) for phase in phases
+    )

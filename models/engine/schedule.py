@@ -130,7 +130,7 @@ class Schedule:
     Parameters
     ----------
     seed : int
-        Training seed, at least 0.
+        Training seed, from 0 to 2**63 - 1.
     clients : Clients
         The seen clients.
     config : TrainConfig
@@ -138,14 +138,15 @@ class Schedule:
     """
 
     def __init__(self, seed: int, clients: Clients, config: TrainConfig) -> None:
-        if seed < 0:
-            raise ValueError(f"seed must be at least 0, got seed={seed}")
+        whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+        if not whole or not 0 <= seed < 2**63:
+            raise ValueError(f"seed must be a whole number from 0 to 2**63 - 1, got seed={seed!r}")
         if config.cohort > len(clients):
             raise ValueError(
                 f"cohort must be at most the number of seen clients ({len(clients)}), "
                 f"got cohort={config.cohort}"
             )
-        self._seed = seed
+        self._seed = int(seed)
         self._clients = clients
         self._config = config
         self._sizes = clients.support_sizes.cpu().numpy()

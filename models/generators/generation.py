@@ -28,15 +28,17 @@ def initial_table(
     """Draw both networks, and take the standardisation from one descriptor.
 
     As in PeFLL's published code, mean and standard deviation are scalars, taken over the ``dim``
-    entries of the very first client's first descriptor, and frozen; with a single entry the
-    standard deviation is 1.
+    entries of the very first client's first descriptor, and frozen; with a single entry, and with
+    equal ones, the standard deviation is 1.
     """
     hyper = move(hypernetwork(task, dim).initial(generator), clients.device)
     embedding = move(encoder(task, dim).initial(generator), clients.device)
     rows = first.descriptor_rows[:1]
     with torch.no_grad():
         raw = encoder(task, dim)(embedding, clients.inputs(rows), clients.labels(rows))
-    scale = {"mean": raw.mean(), "sd": raw.std() if dim > 1 else torch.ones_like(raw.mean())}
+    mean = raw.mean()
+    sd = raw.std() if dim > 1 else torch.zeros_like(mean)
+    scale = {"mean": mean, "sd": torch.where(sd > 0, sd, torch.ones_like(sd))}
     return nest("hyper", hyper) | nest("encoder", embedding) | nest("descriptor", scale)
 
 

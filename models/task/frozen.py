@@ -26,7 +26,8 @@ class Frozen:
     patterns : tuple of str
         Names of parameters, buffers or modules, with ``*`` for anything.
     weights : mapping of str to Tensor
-        Values of all that match, by name; others are ignored.
+        Values of all that match, by name; others are ignored. Buffers that a ``state_dict`` leaves
+        out (``persistent=False``) need none: they are as the net makes them.
 
     Examples
     --------
@@ -47,14 +48,15 @@ class Frozen:
         Raises
         ------
         UnfitError
-            A pattern matches nothing, a value is missing or of another shape, or a parameter has
-            two names.
+            A pattern matches nothing, a value is missing, of another shape or kind, or not finite,
+            or a parameter has two names.
         """
         net = self.make(input_shape, n_out)
         if not isinstance(net, nn.Module):
             return net
         refuse_tied(net)
         held = {**dict(net.named_parameters()), **dict(net.named_buffers())}
+        unsaved = held.keys() - net.state_dict().keys()  # they are as the net makes them
         for pattern in self.patterns:
             if not any(_matches(name, pattern) for name in held):
                 known = ", ".join([*held][:6]) + (", ..." if len(held) > 6 else "")
@@ -64,7 +66,8 @@ class Frozen:
                 module.eval()
         for name, value in held.items():
             if any(_matches(name, pattern) for pattern in self.patterns):
-                _hold(net, name, self._loaded(name, value))
+                built = name in unsaved and name not in self.weights
+                _hold(net, name, value if built else self._loaded(name, value))
         return net
 
     def _loaded(self, name: str, value: Tensor) -> Tensor:
@@ -76,7 +79,17 @@ class Frozen:
                 f"weights must have the shapes of the net, got {name} {list(loaded.shape)} for "
                 f"{list(value.shape)}"
             )
-        return loaded.detach().clone().to(value.dtype)
+        if loaded.is_floating_point() != value.is_floating_point():  # whole ones need a scale
+            raise UnfitError(
+                f"weights must be numbers of the net's kind, got {name} in {loaded.dtype} for "
+                f"{value.dtype}"
+            )
+        made = loaded.detach().clone().to(value.dtype)
+        # A buffer may hold infinities, as masks of attention do.
+        wrong = ~made.isfinite() if isinstance(value, nn.Parameter) else made.isnan()
+        if bool(wrong.any()):
+            raise UnfitError(f"weights must be finite, got {name} with NaN or inf")
+        return made
 
 
 def _matches(name: str, pattern: str) -> bool:

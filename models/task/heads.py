@@ -93,7 +93,7 @@ def features(task: Task, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         made = task.logits({**params, **identity}, x)
     except torch.OutOfMemoryError:
         raise
-    except RuntimeError as error:  # what stands behind the head takes its outputs alone
+    except Exception as error:  # what stands behind the head takes its outputs alone
         raise ValueError(_not_last(task)) from error
     _check_features(task, params, x, made, head)
     return made

@@ -269,6 +269,8 @@ class _Trial:
         if made.shape != (len(x), self.n_out) or made.dtype != weights:
             other = "" if made.dtype == weights else f" in {made.dtype} for {weights}"
             raise ValueError(f"{legal}, got {list(made.shape)} for {list(x.shape)}{other}")
+        if made.device != x.device:
+            raise ValueError(f"{legal} on their device, {x.device}, got {made.device}")
         if not bool(made.isfinite().all()):
             raise ValueError(f"{self.kind} must start with finite outputs, got NaN or inf")
         return made
@@ -325,12 +327,17 @@ class _Trial:
             loss = F.cross_entropy(made, torch.arange(len(made)) % made.shape[1])
             try:
                 slopes = torch.autograd.grad(loss, [*leaves.values()], allow_unused=True)
-            except RuntimeError as error:
+            except Exception as error:
                 raise ValueError(f"{self.kind} cannot be differentiated: {said(error)}") from error
         for name, slope in zip(leaves, slopes, strict=True):
             if slope is None:
                 raise ValueError(
                     f"{self.kind} must use all its parameters, got {name} without effect"
+                )
+            if slope.layout != torch.strided:
+                raise ValueError(
+                    f"{self.kind} must have dense gradients, got a sparse one of {name}: leave "
+                    "sparse=True out of embeddings"
                 )
             if not bool(slope.isfinite().all()):
                 raise ValueError(
@@ -381,7 +388,7 @@ def _takes_any_layout(net: nn.Module, params: Params, x: Tensor, call: Make) -> 
                     again = call(net, table, (inputs.contiguous(),))
                 if not torch.allclose(made, again, rtol=1e-2, atol=1e-4):
                     return False
-    except RuntimeError:
+    except Exception:  # whatever the net says of a layout that it does not expect
         return False
     return True
 

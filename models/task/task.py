@@ -1,6 +1,6 @@
 """What is learnt: the target network, its loss, and the sizes of the networks that make it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -87,11 +87,7 @@ class Task:
             *(("n_classes", 2, None), ("hidden", 0, 5), ("width", 1, None)),
             *(("generated_limit", 1, None), ("vocabulary", 0, None)),
         ):
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if not whole or value < least or (most is not None and value > most):
-                legal = f">= {least}" if most is None else f"from {least} to {most}"
-                raise ValueError(f"{name} must be a whole number {legal}, got {name}={value!r}")
+            _check_whole(name, getattr(self, name), least, most)
         if not isinstance(self.spectral, bool):
             raise ValueError(f"spectral must be true or false, got spectral={self.spectral!r}")
 
@@ -177,6 +173,13 @@ class Task:
         return objectives.cross_entropy(self.logits(params, x), y)
 
 
+def _check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        legal = f">= {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be a whole number {legal}, got {name}={value!r}")
+
+
 def make_task(
     *,
     input_shape: tuple[int, ...],
@@ -222,11 +225,10 @@ def make_task(
 
     Examples
     --------
-    >>> make_task(input_shape=(1, 8, 8), n_classes=10).n_parameters
-    4538
     >>> make_task(input_shape=(3, 32, 32), n_classes=10).n_parameters
     121182
     """
+    _check_made_of(input_shape, n_classes, dtype)
     size = dict(hypernetwork or {})
     for key in sorted(set(size) - {"hidden", "width", "spectral"}):
         raise ValueError(f"hypernetwork takes hidden, width and spectral, got hypernetwork.{key}")
@@ -239,10 +241,21 @@ def make_task(
     )
 
 
+def _check_made_of(input_shape: Any, n_classes: Any, dtype: Any) -> None:
+    """Refuse what no net can be built from."""
+    _check_whole("n_classes", n_classes, 2)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype must be a floating type of torch, got dtype={dtype!r}")
+    if not isinstance(input_shape, Iterable):
+        raise ValueError(f"input_shape must be (D,) or (C, H, W), got input_shape={input_shape!r}")
+
+
 def _encoder(encoder: str | own_nets.Make) -> dict[str, Any]:
     """Return what a task says of its encoder."""
     if isinstance(encoder, str):
         return {"encoder": encoder}
+    if not callable(encoder):
+        raise ValueError(f"encoder must be a name or make a module, got encoder={encoder!r}")
     return {"encoder": "own", "make_encoder": encoder}
 
 

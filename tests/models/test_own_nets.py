@@ -168,6 +168,7 @@ def test_a_copy_of_lenet_reaches_the_weights_of_the_built_in_one(
         ("x.view(x.size(0), -1)", False, True),
         ("x.view((-1, x[0].numel()))", False, True),
         ("torch.as_strided(x, (len(x), x[0].numel()), (x[0].numel(), 1))", False, False),
+        ("x.flatten(1) if x.is_contiguous() else 1 / 0", False, False),
     ],
 )
 def test_layouts_of_pictures(
@@ -261,6 +262,24 @@ BAD = {
     "unused": (
         net(f"{LINEAR}; self.aside = nn.Linear(2, 2)", "return self.fc(x)"),
         "must use all its parameters, got aside.weight without effect",
+    ),
+    "sparse gradients": (
+        net(
+            f"{LINEAR}; self.bins = nn.Embedding(2, n_out, sparse=True)",
+            "return self.fc(x) + self.bins((x[:, 0] > 0).long())",
+        ),
+        "must have dense gradients, got a sparse one of bins.weight",
+    ),
+    "on no device": (
+        net(LINEAR, "return self.fc(x).to('meta')"),
+        r"logits \[B, 4\] .* on their device, cpu, got meta",
+    ),
+    "a backward pass that fails": (
+        "class Bad(torch.autograd.Function):\n"
+        "    @staticmethod\n    def forward(ctx, x):\n        return x * 1\n"
+        "    @staticmethod\n    def backward(ctx, slope):\n        raise KeyError('no slope')\n"
+        + net(LINEAR, "return Bad.apply(self.fc(x))"),
+        "target cannot be differentiated: KeyError: 'no slope'",
     ),
     "without gradient": (
         net(LINEAR, "return self.fc(x).detach()"),

@@ -287,6 +287,16 @@ def test_other_directories_are_refused_untouched(double, study, tmp_path):
         ({"split": {**STUDY["split"], "classes_per_client": 11}}, "classes_per_client"),
         ({"split": {**STUDY["split"], "clients": 5000}}, "clients"),
         ({"split": {**STUDY["split"], "novel": 19}}, "train.cohort must be at most"),
+        (
+            {"methods": ["fedrep"], "train": {**STUDY["train"], "local_steps": 1}},
+            "train.local_steps must be at least 2 for fedrep, whose .* in turn, got 1",
+        ),
+        (
+            {"methods": ["fedavg", {"name": "fedper", "head_layers": 9}]},
+            "methods.1: fedper cannot .*: head_layers must be at most the",
+        ),
+        ({"model": {"encoder": "cnvnet"}}, "model: encoder must be one of auto, convnet, mlp"),
+        ({"model": {"encoder": "mlp"}}, "model: encoder mlp needs vectors; use encoder=convnet"),
         ({"certificates": [{"rule": "product", "folds": 500}]}, "points of the smallest"),
     ],
 )

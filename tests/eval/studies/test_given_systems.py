@@ -71,9 +71,40 @@ def unknown(support, query_x):
     return np.full((len(query_x), 10), np.nan)
 
 
+def endless(support, query_x):
+    return np.full((len(query_x), 10), np.inf)
+
+
+def classless(support, query_x):
+    return np.full((len(query_x), 10), -np.inf)
+
+
+def imaginary(support, query_x):
+    return np.ones((len(query_x), 10), dtype=complex)
+
+
+def leaving(support, query_x):
+    raise SystemExit(0)
+
+
 class Clash:
     def __init__(self, paper):
         pass
+
+
+class Named:
+    def __init__(self, name="", source="", label=""):
+        pass
+
+
+class Label:
+    def __init__(self, label=""):
+        pass
+
+
+class Leaving:
+    def __init__(self):
+        raise SystemExit(0)
 
 
 class Mute:
@@ -270,6 +301,9 @@ MISTAKES = [
     (served("number"), "is not a subclass of latecomer.models.Method"),
     (served("Mute"), "Mute must make a callable, got Mute"),
     (served("Clash", paper=1), "Clash has a parameter 'paper', a name that methods use"),
+    (served("Named"), "Named has a parameter 'name', a name that methods use"),
+    (served("Label"), "Label has a parameter 'label', a name that methods use"),
+    (served("Leaving"), "making Leaving failed: SystemExit: 0"),
     (served("Flat"), "missing 1 required keyword-only argument: 'favourite'"),
     (served("Flat", favorite=1), "no hyper-parameter 'favorite'; did you mean 'favourite'?"),
     (served("Flat", favourite=1, checkpoint="x"), "checkpoint: there is no file x, looked for"),
@@ -301,13 +335,15 @@ def test_what_is_refused_in_one_line(changed, message, write):
     ("name", "message"),
     [
         ("labels", "a row of 10 scores, one a class, for each of "),
-        ("unknown", "unknown gave scores that are not numbers"),
+        *((name, "gave scores that are not") for name in ("unknown", "endless", "classless")),
+        ("imaginary", "imaginary gave scores that are not numbers"),
+        ("leaving", "methods.1: leaving cannot serve a client: SystemExit: 0"),
     ],
 )
 def test_a_system_that_cannot_serve_is_refused_before_any_work(name, message, write, tmp_path):
     with pytest.raises(InputError) as caught:
         run(load_study(write(**served(name))), out=tmp_path / "run")
-    assert str(caught.value).startswith(f"methods.1: {name} cannot serve a client: ValueError: ")
+    assert str(caught.value).startswith(f"methods.1: {name} cannot serve a client: ")
     assert message in str(caught.value)
     assert not (tmp_path / "run").exists()
 

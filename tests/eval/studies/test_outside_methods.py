@@ -10,9 +10,11 @@ import yaml
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
+from latecomer.eval.settings.study_sections import MethodSettings
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.models import outside
+from latecomer.models.engine.hyperparameters import OF_ENTRIES
 from latecomer.models.methods import find_method, known_names, make_method
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -127,6 +129,14 @@ MISTAKES = [
         "must be decorated with @dataclass",
     ),
     (
+        "bad.py:Mine",
+        "from dataclasses import dataclass\n"
+        "from latecomer.models.methods.fedavg import FedAvg\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Mine(FedAvg):\n    bounds: int = 0\n    name = 'mine'",
+        "has a hyper-parameter 'bounds', a name that studies use: rename it",
+    ),
+    (
         "bad.py:FedAvg",
         "from latecomer.models.methods.fedavg import FedAvg",
         "needs a name of its own: 'fedavg' is built in",
@@ -161,3 +171,38 @@ def test_unwritten_annotations_do_not_break_a_file(example):
     path = example.parent / "later.py"
     path.write_text(source)
     assert make_method(f"{path}:ServerStep", server_lr=2).server_lr == 2
+
+
+BROKEN = """from dataclasses import dataclass
+from latecomer.models.methods.fedavg import FedAvg
+@dataclass(frozen=True, kw_only=True)
+class Mine(FedAvg):
+    name = "mine"
+    def {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("hook", "message"),
+    [
+        ("phases(self, task): return 1 / 0", "mine cannot train this target: ZeroDivisionError: "),
+        ("start(self, task): pass", "mine cannot train this target: TypeError: Mine.start() takes"),
+        (
+            "personalize(self, *given, **more): return lambda x: x.flatten(1)",
+            "mine cannot train this target: it must serve logits [2, 10], got [2, 64]",
+        ),
+    ],
+)
+def test_hooks_are_tried_before_anything_is_trained(hook, message, write, example):
+    (example.parent / "bad.py").write_text(BROKEN.format(hook))
+    with pytest.raises(InputError) as caught:
+        run(
+            load_study(write(methods=["fedavg", {"name": "bad.py:Mine"}])),
+            out=example.parent / "run",
+        )
+    assert str(caught.value).startswith(f"methods.1: {message}")
+    assert not (example.parent / "run").exists()
+
+
+def test_hyperparameters_have_no_names_of_an_entrys_own():
+    assert {"name", *OF_ENTRIES} == {*MethodSettings.model_fields, "needs_training"}

@@ -93,6 +93,13 @@ def test_the_engine_follows_phases_and_stages(
     assert Layered.steps == head * 4 + both * 6
 
 
+def test_fewer_steps_than_stages_are_refused(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    with pytest.raises(ValueError, match=r"at least 2 for layered, .*local_steps=1"):
+        train(Layered(), task, make_population(), replace(CONFIG, local_steps=1), seed=0)
+
+
 def test_heads_and_bodies(task: Task) -> None:
     assert layers(task) == ("dense1", "dense2", "head")
     assert head_names(task, 0) == ()

@@ -127,7 +127,8 @@ def test_minibatches_are_uniform() -> None:
 def test_refusals(make_population: Callable[..., Clients]) -> None:
     with pytest.raises(ValueError, match=r"cohort must be at most .* \(2\), got cohort=3"):
         Schedule(0, make_population((4, 4)), CONFIG)
-    with pytest.raises(ValueError, match="seed must be at least 0, got seed=-1"):
-        Schedule(-1, make_population(), CONFIG)
+    for seed in (-1, 2**63, 1.5, None, True):
+        with pytest.raises(ValueError, match=r"seed must be a whole number from 0 .*, got seed="):
+            Schedule(seed, make_population(), CONFIG)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"rounds must be a whole number >= 0, got rounds=1\.5"):
         TrainConfig(rounds=1.5)  # type: ignore[arg-type]

@@ -63,14 +63,18 @@ def test_a_descriptor_is_the_mean_over_samples(
     torch.testing.assert_close(made(params, x, y)[0], each.mean(0))
 
 
+ZEROS = "[nn.init.zeros_(one) for one in self.fc.parameters()]"
+
+
+@pytest.mark.parametrize("init", ["pass", ZEROS])
 @pytest.mark.parametrize("name", ["pefll", "pefll_stochastic"])
 def test_methods_train_it(
-    name: str, tmp_path: Path, make_population: Callable[..., Clients]
+    name: str, init: str, tmp_path: Path, make_population: Callable[..., Clients]
 ) -> None:
     clients, method = make_population(dtype=torch.float64), make_method("pefll")
     if name == "pefll_stochastic":
         method = make_method("pefll", posterior="gaussian")
-    task = own(tmp_path)
+    task = own(tmp_path, init=init)
     state = train(method, task, clients, CONFIG, seed=0)
     first = train(method, task, clients, replace(CONFIG, rounds=0), seed=0)
     keys = [key for key in state.server if key.startswith("encoder.") and "fc" in key]

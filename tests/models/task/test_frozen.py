@@ -79,6 +79,21 @@ def test_training_is_that_of_the_rest_on_frozen_features(
         (("bdy",), {}, "frozen must match parameters of head.weight|frozen must match .*got 'bdy'"),
         (("body",), {"body.0.bias": None}, "weights must hold every .* got none for 'body.0.bias'"),
         (("body",), {"body.0.bias": torch.zeros(3)}, r"got body.0.bias \[3\] for \[5\]"),
+        (
+            ("body",),
+            {"body.0.bias": torch.tensor([0, float("nan"), 0, 0, 0])},
+            "weights must be finite, got body.0.bias with NaN or inf",
+        ),
+        (
+            ("body",),
+            {"body.0.weight": torch.ones(5, 6, dtype=torch.int8)},
+            "numbers of the net's kind, got body.0.weight in torch.int8 for torch.float64",
+        ),
+        (
+            ("body",),
+            {"body.0.bias": torch.ones(5, dtype=torch.cfloat)},
+            "got body.0.bias in torch.complex64 for",
+        ),
         (("*",), {}, "must have parameters to train"),
         (("body.0",), {}, "must have no buffers, got body.1.running_mean"),
     ],
@@ -108,6 +123,31 @@ def test_what_is_held_under_one_name_is_not_trained_under_another() -> None:
     table = dict(Tied((6,), 4).state_dict())
     with pytest.raises(ValueError, match=r"got head\.weight, which is body\.weight"):
         make_task(input_shape=(6,), n_classes=4, target=Frozen(Tied, ("body",), table))
+
+
+class Placed(Body):
+    """A body with constants: one that is saved, with an infinity, and one that is not."""
+
+    def __init__(self, input_shape: tuple[int, ...], n_out: int) -> None:
+        super().__init__(input_shape, n_out)
+        self.body.register_buffer("mask", torch.tensor([0.0, 0, 0, 0, -torch.inf]))
+        self.body.register_buffer("places", torch.arange(5.0), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.head((self.body(x) + self.body.places) * self.body.mask.exp())
+        return made
+
+
+def test_constants_that_no_file_holds_are_as_the_net_makes_them() -> None:
+    table = Placed((6,), 4).state_dict()
+    assert "body.places" not in table
+    net = Frozen(Placed, ("body",), table)
+    task, x = make_task(input_shape=(6,), n_classes=4, target=net), torch.randn(3, 6)
+    whole = Placed((6,), 4).eval()
+    whole.load_state_dict(table)
+    own = dict(whole.named_parameters())
+    made = task.logits({name: own[name] for name in task.shapes}, x)
+    torch.testing.assert_close(made, whole(x))
 
 
 def test_single_parameters_and_stars() -> None:

@@ -137,6 +137,11 @@ def test_parameters_that_cannot_be_drawn_are_refused() -> None:
         ({"hypernetwork": {"hidden": True}}, "hidden must be a whole number from 0 to 5"),
         ({"hypernetwork": {"spectral": 1}}, "spectral must be true or false, got spectral=1"),
         ({"n_classes": 1}, "n_classes must be a whole number >= 2, got n_classes=1"),
+        ({"n_classes": 2.0}, "n_classes must be a whole number >= 2, got n_classes=2.0"),
+        ({"input_shape": 5}, r"input_shape must be \(D,\) or .*, got input_shape=5"),
+        ({"dtype": torch.int64}, "dtype must be a floating type of torch, got dtype=torch.int64"),
+        ({"dtype": "float32"}, "dtype must be a floating type of torch, got dtype='float32'"),
+        ({"encoder": None}, "encoder must be a name or make a module, got encoder=None"),
     ],
 )
 def test_impossible_tasks_are_refused(arguments: dict[str, object], message: str) -> None:
