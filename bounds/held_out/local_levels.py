@@ -158,7 +158,7 @@ def _level(k: int, delta: float) -> float:
         return low
 
     # The logarithm of k! has k ln k in it, whose rounding is the error of the probability.
-    most = delta - max(delta * 1e-9, 2.0 * _EPS * (k + 8) * np.log(k + 8))
+    most = delta - max(delta * 1e-9, 2.0 * _EPS * (k + 8) * float(np.log(k + 8)))
 
     def spare(log_level: float) -> float:
         return _all_above(_boundary(k, float(np.exp(log_level)))) - (1.0 - most)
