@@ -218,8 +218,13 @@ def gauss_kl_iso(
     mine = checks.positive("variance_q", variance_q)
     other = checks.positive("variance_p", variance_p)
     n_coordinates = checks.count("dim", dim)
-    spread = n_coordinates * divergence_part(other, mine, mine - other)
-    return np.asarray((spread + distance) / (2.0 * other))
+    with np.errstate(over="ignore", under="ignore"):
+        # Variances far apart have no ratio among the normal numbers; their logarithms have one.
+        ratio, gap = mine / other, (mine - other) / other
+        of_logs = gap + (np.log(other) - np.log(mine))
+        near = divergence_part(np.ones_like(ratio), ratio, gap)
+        spread = np.where(np.abs(np.log2(mine) - np.log2(other)) < 1000.0, near, of_logs)
+        return np.asarray(0.5 * (n_coordinates * spread + distance / other))
 
 
 @catalogued(

@@ -104,8 +104,14 @@ def between(name: str, value: ArrayLike, low: float, high: float) -> Array:
 
 
 def failure_probability(name: str, value: ArrayLike) -> Array:
-    """Return ``value`` as float64 with ``0 < value < 1``."""
-    return between(name, value, 0.0, 1.0)
+    """Return ``value`` as float64 with ``0 < value < 1``, and not below 1e-280.
+
+    A count over a smaller one may be infinite.  Calculators call each other with shares of what
+    was given, for which there is room.
+    """
+    array = between(name, value, 0.0, 1.0)
+    _refuse(name, "must be at least 1e-280", array, array < 1e-287)
+    return array
 
 
 def count(name: str, value: ArrayLike, *, minimum: int = 1) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ __all__ = ["ADJACENCIES", "dp_sensitivity", "gauss_analytic", "gauss_classic", "
 ADJACENCIES = ("replace_one", "add_remove")
 # Limit on the relative error of gauss_delta, so that a solution found with it can be made safe.
 _DELTA_ERROR = 1e-11
+_NORMAL = np.finfo(np.float64)
 _NODES, _WEIGHTS = (part.astype(np.float64) for part in np.polynomial.legendre.leggauss(20))
 
 
@@ -145,8 +146,9 @@ def gauss_delta(*, epsilon: ArrayLike, sigma: ArrayLike, sensitivity: ArrayLike)
     0.126937
     """
     eps = nonnegative("epsilon", epsilon)
-    ratio = positive("sensitivity", sensitivity) / positive("sigma", sigma)
-    return _gauss_delta(eps, np.asarray(ratio))
+    with np.errstate(over="ignore", under="ignore"):
+        ratio = positive("sensitivity", sensitivity) / positive("sigma", sigma)
+        return _gauss_delta(eps, np.clip(ratio, _NORMAL.tiny, _NORMAL.max))
 
 
 @catalogued(
@@ -179,7 +181,7 @@ def gauss_analytic(*, epsilon: ArrayLike, dp_delta: ArrayLike, sensitivity: Arra
     # At epsilon 0, delta is at most 1/(sigma sqrt(2 pi)), sigma in units of the sensitivity; where
     # the formula's first argument is 40, delta is 1. The logarithm is moved past its rounding.
     high = 1e-9 - np.log(delta) - 0.5 * np.log(2.0 * np.pi)
-    low = np.minimum(-np.log(40.0 + np.sqrt(1600.0 + 2.0 * eps)), high)
+    low = np.minimum(-np.log(40.0 + np.sqrt(1600.0 + 2.0 * np.minimum(eps, 8e307))), high)
     for _ in range(70):
         middle = 0.5 * (low + high)
         private = _gauss_delta(eps, np.exp(-middle)) * (1.0 + _DELTA_ERROR) <= delta

@@ -33,7 +33,9 @@ def outward(unit: Array, scale: float) -> Array:
 
 def kl_step(unit: Array, budget: ArrayLike) -> Array:
     """Return the upper kl inverse; rounding in the budget errs on the safe side as well."""
-    return kl_inverse_upper(q=unit, budget=rounded_up(np.asarray(budget)))
+    # A budget beyond all numbers is as good as the largest: it leaves nothing to be said.
+    most = np.finfo(np.float64).max
+    return kl_inverse_upper(q=unit, budget=np.minimum(rounded_up(np.asarray(budget)), most))
 
 
 def summed(

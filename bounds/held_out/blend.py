@@ -14,7 +14,7 @@ from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, Orders, catalogued, priced
 from latecomer.bounds.held_out.betting import REALISED
 from latecomer.bounds.held_out.grid import STEPS, allowance, each_sample
-from latecomer.bounds.held_out.orders import draw
+from latecomer.bounds.held_out.orders import deviation_of_average, draw
 from latecomer.bounds.held_out.star import (
     Ordered,
     along,
@@ -220,6 +220,6 @@ def _deviation(sample: Ordered, value: float, aim: float) -> float:
     risks = np.array([value, max(value - _SLOPE / STEPS, 0.0)])
     product = np.stack([product_wealth(sample, float(risk)) for risk in risks])
     logs = np.logaddexp(product, star_ends(sample, risks, aim))
-    share = np.exp(logs[0] - logs[0].max())
+    deviation = float(deviation_of_average(logs[0]))
     rise = np.subtract(*np.logaddexp.reduce(logs, axis=1)) / (risks[0] - risks[1])
-    return float(share.std(ddof=1) / share.mean() / np.sqrt(n_orders) / abs(rise))
+    return deviation / float(abs(rise)) if deviation else 0.0

@@ -7,6 +7,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
+from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import (
     Array,
     Certificate,
@@ -67,6 +68,9 @@ def clopper_pearson(*, n_errors: ArrayLike, n_samples: ArrayLike, delta: ArrayLi
         tail = scipy.special.betaincc(errors + 1.0, left, limit)
         short = (tail > failure * (1.0 - 1e-13)) & (limit < 1.0)
         step *= 2.0
+    # Deep in the tail the library finds no limit, or one too low; Chernoff's is never below it.
+    chernoff = kl_inverse_upper(errors / n, rounded_up(-np.log(failure) / n))
+    limit = np.where((short & (failure < 0.5)) | np.isnan(limit), chernoff, limit)
     closed = np.minimum(rounded_up(-np.expm1(np.log(failure) / n)), 1.0)
     value = np.where(errors == 0, closed, np.where(errors == n, 1.0, limit))
     risk = errors / n
@@ -227,5 +231,5 @@ def dkw_band(*, n_clients: ArrayLike, delta: ArrayLike) -> Array:
     0.122387
     """
     k = checks.count("n_clients", n_clients)
-    failure = checks.positive("delta", checks.interval("delta", delta, 0.0, 0.5))
+    failure = checks.failure_probability("delta", checks.interval("delta", delta, 0.0, 0.5))
     return rounded_up(np.sqrt(-np.log(failure) / (2.0 * k)))

@@ -157,9 +157,14 @@ def _level(k: int, delta: float) -> float:
     if delta < _RESOLVED:
         return low
 
-    def spare(log_level: float) -> float:
-        return _all_above(_boundary(k, float(np.exp(log_level)))) - (1.0 - delta * (1.0 - 1e-9))
+    # The logarithm of k! has k ln k in it, whose rounding is the error of the probability.
+    most = delta - max(delta * 1e-9, 2.0 * _EPS * (k + 8) * float(np.log(k + 8)))
 
+    def spare(log_level: float) -> float:
+        return _all_above(_boundary(k, float(np.exp(log_level)))) - (1.0 - most)
+
+    if spare(float(np.log(low))) <= 0:
+        return low
     level = float(np.exp(scipy.optimize.brentq(spare, np.log(low), np.log(high), xtol=1e-10)))
     step = 1e-10
     while spare(float(np.log(level))) < 0 and level > low:

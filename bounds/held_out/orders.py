@@ -20,6 +20,8 @@ from latecomer.bounds.certificate import Array, Orders
 _MOST_CLIENTS = ((1_000, 256), (10_000, 64))
 _ORDERS_ABOVE = 8
 _SEEDS = 2**32
+# Wealths that differ by less, relatively, differ by the order in which their logarithms are added.
+_ROUNDING = 1e-10
 
 
 def fresh_seed() -> int:
@@ -85,15 +87,26 @@ class Draw:
         step = 1e-4 * (value - low)
         at, below = each(value), each(value - step)
         n = at.shape[-1]
-        highest = at.max(axis=-1, keepdims=True)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            share = np.exp(at - highest)
-            deviation = share.std(axis=-1, ddof=1) / share.mean(axis=-1) if n > 1 else np.nan
+            deviation = deviation_of_average(at) if n > 1 else np.full(at.shape[:-1], np.nan)
             rise = np.logaddexp.reduce(at, axis=-1) - np.logaddexp.reduce(below, axis=-1)
-            moved = deviation / np.sqrt(n) * step / rise
+            moved = deviation * step / rise
         # No order moves a bound that no order proved: what is certain stands there.
-        sd = np.where(value >= top * (1.0 - 1e-12), 0.0, moved)
-        return Orders(n, self.seed, self.in_order, np.asarray(sd))
+        still = (value >= top * (1.0 - 1e-12)) | (deviation == 0.0)
+        return Orders(n, self.seed, self.in_order, np.where(still, 0.0, moved))
+
+
+def deviation_of_average(logs: Array) -> Array:
+    """Deviation of the average of wealths, logs [..., n_orders], over itself; 0 if mere rounding.
+
+    Examples
+    --------
+    >>> deviation_of_average(np.log([[1.0, 3.0], [2.0, 2.0 + 1e-14]])).tolist()
+    [0.5, 0.0]
+    """
+    share = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    spread = share.std(axis=-1, ddof=1) / share.mean(axis=-1)
+    return np.asarray(np.where(spread < _ROUNDING, 0.0, spread) / np.sqrt(logs.shape[-1]))
 
 
 def draw(n_orders: int | None, seed: int | None, in_order: bool) -> Draw:

@@ -359,6 +359,7 @@ LEGAL["pfedhn_eps"]["n_samples"] = 1000
 
 RISK = [-0.1, 1.5, NAN, INF, "low"]
 PROBABILITY = [0, 1, -0.05, 2.0, NAN, "5%"]
+DELTA = [*PROBABILITY, 1e-300]
 COUNT = [0, -3, 2.5, NAN, INF, "ten"]
 POSITIVE = [0, -1.0, NAN, INF, "one"]
 NONNEGATIVE = [-1e-6, NAN, INF, "none"]
@@ -375,10 +376,10 @@ ILLEGAL: dict[str, list[Any]] = {
     ),
     **dict.fromkeys(
         ["delta", "alpha", "delta_draws", "delta_samples", "delta_environment", "dp_delta"],
-        PROBABILITY,
+        DELTA,
     ),
-    "delta_multitask": PROBABILITY,
-    "client_share": PROBABILITY,
+    "delta_multitask": DELTA,
+    "client_share": DELTA,
     **dict.fromkeys(
         [
             "n",
@@ -693,7 +694,7 @@ def test_scales_at_the_ends_of_the_legal_range() -> None:
     with np.errstate(over="ignore"):
         holder = CATALOGUE["pacoh_holder"].function(**LEGAL["pacoh_holder"] | {"loss_max": 1e300})
     assert math.isinf(float(holder))
-    band = CATALOGUE["local_level_band"].function(n_clients=20, delta=1e-300)
+    band = CATALOGUE["local_level_band"].function(n_clients=20, delta=1e-280)
     assert not np.isnan(band).any()
     assert CATALOGUE["blend"].function(losses=[0.1, 0.2], delta=[]).value.shape == (0,)
     with pytest.raises(ValueError, match=r"loss_max must lie in \[1e-300, 1e\+300\], got"):
@@ -705,6 +706,13 @@ def test_contradicting_arguments(name: str, changes: dict[str, Any], expected: s
     message = refusal(name, LEGAL[name] | changes)
     assert expected in message
     assert "must" in message
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["maurer", "mcallester03", "seeger_exact", "rezazadeh_code"])
+def test_the_least_delta_leaves_room_for_counts(name: str) -> None:
+    many = {key: 2**60 for key in ("n_samples", "n_clients") if key in LEGAL[name]}
+    assert float(CATALOGUE[name].function(**LEGAL[name] | {"delta": 1e-280} | many)) < 0.2
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))

@@ -202,6 +202,18 @@ def test_gaussians() -> None:
         assert float(close) == pytest.approx(float((ratio - 1 - mpmath.log(ratio)) / 2), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("q", "p"),
+    [(0.1, 1.79e308), (1.79e308, 1.79e308), (1e-300, 1e300), (5e-324, 0.2), (2e-9, 1e300)],
+)
+def test_gaussians_of_extreme_variances(q: float, p: float) -> None:
+    found = float(gauss_kl_iso(squared_distance=3.0, variance_q=q, variance_p=p, dim=3))
+    with mpmath.workdps(50):
+        ratio = mpmath.mpf(q) / mpmath.mpf(p)
+        exact = (3 * (ratio - 1 - mpmath.log(ratio)) + 3 / mpmath.mpf(p)) / 2
+    assert found == pytest.approx(float(exact), rel=1e-13, abs=0.0)
+
+
 def test_the_published_inverse_of_zero_at_one_is_not_ours() -> None:
     """A public code base returns 0 for the inverse at q = 1."""
     assert float(kl_inverse_upper(1.0, 0.3)) == 1.0

@@ -27,6 +27,7 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] 
     (checks.between, ("x", 2, 0, 2), ValueError, "x must lie strictly between 0 and 2, got x=2"),
     (checks.failure_probability, ("d", 0), ValueError, "strictly between 0 and 1, got d=0"),
     (checks.failure_probability, ("d", 1), ValueError, "strictly between 0 and 1, got d=1"),
+    (checks.failure_probability, ("d", 5e-324), ValueError, "at least 1e-280, got d=5e-324"),
     (checks.count, ("n", 1.5), ValueError, "n must be a whole number of at least 1, got n=1.5"),
     (checks.count, ("n", 0), ValueError, "at least 1, got n=0"),
     (checks.count, ("n", -3), ValueError, "at least 1, got n=-3"),

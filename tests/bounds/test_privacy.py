@@ -39,7 +39,7 @@ def test_delta_against_many_digits(epsilon: float, log_sigma: float) -> None:
 
 
 @SETTINGS
-@given(st.floats(0.0, 700.0), st.floats(-300.0, -0.01), st.floats(1e-6, 1e6))
+@given(st.floats(0.0, 700.0), st.floats(-280.0, -0.01), st.floats(1e-6, 1e6))
 def test_analytic_noise_is_enough_and_no_more(
     epsilon: float, log_delta: float, sensitivity: float
 ) -> None:
@@ -88,6 +88,8 @@ def test_limits_and_broadcasting() -> None:
     total_variation = math.erf(0.5 / (2 * math.sqrt(2)))
     assert float(gauss_delta(epsilon=0, sigma=2, sensitivity=1)) == pytest.approx(total_variation)
     assert float(gauss_delta(epsilon=1e6, sigma=1e-2, sensitivity=1e-300)) == 0.0
+    assert float(gauss_delta(epsilon=0.0, sigma=5e-324, sensitivity=1.0)) == 1.0
+    assert float(gauss_delta(epsilon=0.0, sigma=1e300, sensitivity=1e-300)) < 1e-300
     table = gauss_analytic(epsilon=[0.1, 1.0], dp_delta=[[1e-5], [1e-3], [0.1]], sensitivity=2.0)
     assert table.shape == (3, 2)
     alone = gauss_analytic(epsilon=1.0, dp_delta=1e-3, sensitivity=2.0)

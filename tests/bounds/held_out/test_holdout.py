@@ -244,6 +244,18 @@ def test_clients_from_a_list_say_little_about_the_rest_of_it() -> None:
     assert float(product(losses=[0.96] * 29 + [0.0], delta=0.05)) < 0.96
 
 
+@pytest.mark.parametrize(
+    ("k", "n", "delta"), [(1, 10, 1e-280), (2, 5, 2.2e-226), (18, 6331, 2.9882e-275)]
+)
+def test_clopper_pearson_deep_in_the_tail(k: int, n: int, delta: float) -> None:
+    """There the library's inverse is NaN, or its probability some hundred times delta."""
+    p = float(clopper_pearson(n_errors=k, n_samples=n, delta=delta))
+    kept = Fraction(1) - Fraction(p)
+    tail = sum(comb(n, j) * Fraction(p) ** j * kept ** (n - j) for j in range(k + 1))
+    assert p <= float(chernoff_kl(empirical_risk=k / n, n_samples=n, delta=delta))
+    assert tail <= Fraction(delta)
+
+
 def test_clopper_pearson_grows_with_errors() -> None:
     made = clopper_pearson(n_errors=np.arange(31), n_samples=30, delta=0.05)
     assert np.all(np.diff(made.value) > 0)

@@ -2,6 +2,7 @@
 
 from math import comb
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import beta, binom
@@ -29,11 +30,28 @@ def test_levels_are_right_where_they_can_be_counted() -> None:
     assert (1 - a) ** 2 - (b - a) ** 2 >= 1 - DELTA
 
 
-@pytest.mark.parametrize("delta", [1e-8, 1e-10, 1e-12, 1e-13, 1e-15, 1e-17, 1e-20, 1e-300])
+@pytest.mark.parametrize("delta", [1e-8, 1e-10, 1e-12, 1e-13, 1e-15, 1e-17, 1e-20, 1e-280])
 @pytest.mark.parametrize("k", [2, 3, 12, 30, 100])
 def test_levels_of_tiny_probabilities_hold_by_the_union(k: int, delta: float) -> None:
     level = float(equal_local_level(n_clients=k, delta=delta))
     assert delta / k * (1 - 1e-6) <= level <= (delta if delta > 1e-9 else delta / k)
+
+
+def test_levels_of_small_probabilities_are_rounded_down() -> None:
+    """P(U_(i) >= b_i for all i) at 40 digits: in floats it errs by more than 1e-9 of this delta."""
+    k, delta = 40, 1.01e-9
+    bounds = 1.0 - local_level_band(n_clients=k, delta=delta)[1:]
+    with mpmath.workdps(40):
+        weight, before = [mpmath.mpf(1)], mpmath.mpf(0)
+        for i, at in enumerate([mpmath.mpf(float(b)) for b in bounds] + [mpmath.mpf(1)], start=1):
+            steps = [(k * (at - before)) ** j / mpmath.factorial(j) for j in range(k + 1)]
+            weight = [
+                mpmath.fsum(w * steps[n - j] for j, w in enumerate(weight[: n + 1]))
+                for n in range(min(i, k + 1))
+            ]
+            before = at
+        weight += [mpmath.mpf(0)] * (k + 1 - len(weight))
+        assert 1 - weight[k] * mpmath.factorial(k) / mpmath.mpf(k) ** k <= delta
 
 
 @pytest.mark.parametrize(("k", "level"), [(30, 0.0042009), (100, 0.0024609)])

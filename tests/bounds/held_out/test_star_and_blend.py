@@ -100,6 +100,13 @@ def test_a_blend_is_half_product_and_half_bets_that_aim_at_more(pool: int | None
     assert all(wealth(risk) >= 1.0 / DELTA for risk in np.arange(bound, top, 0.004))
 
 
+def test_orders_that_differ_by_rounding_alone_have_no_deviation() -> None:
+    """The product of these scores refuses the risk; along every order the bets reach their aim."""
+    made = blend(losses=[0.1] * 40 + [0.3] * 2, delta=0.05, seed=1)
+    assert made.orders is not None
+    assert float(made.orders.sd) == 0.0
+
+
 def test_orders_drawn_and_orders_given_are_the_same_rule() -> None:
     losses = np.random.default_rng(3).beta(2, 9, 20)
     drawn = blend(losses=losses, delta=DELTA, n_orders=3, seed=8, in_order=True)

@@ -504,3 +504,6 @@ def test_personal_priors() -> None:
     pooled = personal_priors.personal_prior_pooled(**call, squared_distances=[0.01] * 30)
     assert float(pooled.terms["samples"]) < float(one) - 0.1 < float(pooled)
     assert set(pooled.delta) == {"clients", "samples"}
+    # The distance over alpha is beyond all numbers.
+    with np.errstate(over="ignore"):
+        assert float(personal_priors.personal_prior_kl(**call, squared_distance=1.7e308)) == 1.0
