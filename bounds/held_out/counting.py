@@ -69,8 +69,10 @@ def clopper_pearson(*, n_errors: ArrayLike, n_samples: ArrayLike, delta: ArrayLi
         short = (tail > failure * (1.0 - 1e-13)) & (limit < 1.0)
         step *= 2.0
     # Deep in the tail the library finds no limit, or one too low; Chernoff's is never below it.
-    chernoff = kl_inverse_upper(errors / n, rounded_up(-np.log(failure) / n))
-    limit = np.where((short & (failure < 0.5)) | np.isnan(limit), chernoff, limit)
+    lost = (short & (failure < 0.5)) | np.isnan(limit)
+    if lost.any():
+        chernoff = kl_inverse_upper(errors / n, rounded_up(-np.log(failure) / n))
+        limit = np.where(lost, chernoff, limit)
     closed = np.minimum(rounded_up(-np.expm1(np.log(failure) / n)), 1.0)
     value = np.where(errors == 0, closed, np.where(errors == n, 1.0, limit))
     risk = errors / n
