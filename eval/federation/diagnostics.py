@@ -26,7 +26,8 @@ def split_facts(
     Artifacts: ``label_counts``; ``names``, the names of natural clients and classes by number;
     ``split``, the frozen split, which ``split: {kind: frozen, path: ...}`` reads;
     ``label_distances``, every measure for every pair of a new and a seen client, unless there
-    are more than a million pairs. ``classifier`` is the domain classifier of the A-distance.
+    are more than a million pairs: of all their labels, validation samples too, which the rows leave
+    out. ``classifier`` is the domain classifier of the A-distance.
     """
     rows: list[Row] = []
     for group in (federation.novel, *federation.shifted):

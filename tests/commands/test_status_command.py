@@ -6,11 +6,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from latecomer.commands.app import app
+from latecomer.commands.status_lines import tell_missing
 from latecomer.commands.tables import duration
 from latecomer.eval.results.rows import make_row, write_rows
 
@@ -111,4 +113,20 @@ def test_durations() -> None:
         "1 m 0 s",
         "1 h 0 m",
         "24 h 0 m",
+    ]
+
+
+def test_what_is_made_of_a_run_that_lacks_cells_says_so(directory: Path, capsys: Any) -> None:
+    tell_missing(directory)
+    told = capsys.readouterr()
+    said = f"{directory}, of 5 cells: 1 failed and 2 unfinished; 'latecomer status' lists them\n"
+    assert (told.out, told.err) == ("", said)
+    (directory / "cells.json").write_text('{"cells": ["a", "b"]}')
+    tell_missing(directory)
+    assert capsys.readouterr() == ("", "")
+    (directory / "cells" / "b" / "done").unlink()  # its rows may be in rows.csv all the same
+    write_rows(directory / "rows.csv", [make_row(cell=one, status="done") for one in "ab"])
+    same = CliRunner().invoke(app, ["compare", str(directory), str(directory)])
+    assert same.stderr.splitlines() == [
+        f"{directory}, of 2 cells: 1 unfinished; 'latecomer status' lists them"
     ]
