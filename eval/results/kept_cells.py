@@ -12,6 +12,7 @@ from typing import Any
 
 from latecomer.errors import InputError
 from latecomer.files import at_home
+from latecomer.reading.encoded_text import text_of
 from latecomer.reading.yaml_text import read_mapping
 
 ARCHIVE = "cells.tar.xz"
@@ -40,10 +41,16 @@ def declared_study(directory: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        When it is broken.
+        When it is broken, or is no study's.
     """
-    text = (directory / "study.yaml").read_text("utf-8")
-    return read_mapping(text, "study.yaml", "must hold keys and values")
+    try:
+        text = text_of((directory / "study.yaml").read_bytes())
+    except InputError as error:
+        raise InputError(f"study.yaml: {error}") from error
+    study = read_mapping(text, "study.yaml", "must hold keys and values")
+    if not isinstance(study.get("study"), str):
+        raise InputError("study.yaml names no study")
+    return study
 
 
 def mapping_in(file: Path) -> dict[str, Any]:
@@ -57,7 +64,7 @@ def mapping_in(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        value = json.loads(file.read_text("utf-8"))
+        value = json.loads(file.read_text("utf-8-sig"))
     except ValueError as error:
         raise ValueError(f"{file.name}: {error}") from error
     if not isinstance(value, dict):

@@ -349,13 +349,10 @@ def load_run(path: str | Path) -> RunRecord:
         env = mapping_in(folder / "env.json")
         cells = tuple(_cell(places / name) for name in listed_cells(folder))
         artifacts = tuple(
-            ArtifactFile(
-                cell.id, Path(about["file"]).stem, about["kind"], file.parent / about["file"]
-            )
+            _artifact_file(cell.id, file)
             for cell in cells
             if cell.status == "done"
             for file in sorted((cell.path / "artifacts").glob("*.manifest.json"))
-            for about in [mapping_in(file)]
         )
         scorings = _json_lines(folder / "certification.jsonl")
     except (OSError, ValueError, KeyError) as error:
@@ -401,9 +398,17 @@ def _rows_of(folder: Path, cells: Iterable[CellRecord]) -> pd.DataFrame:
     return _typed([list(row.values()) for row in sort_rows(named)], folder)
 
 
+def _artifact_file(cell: str, manifest: Path) -> ArtifactFile:
+    about = mapping_in(manifest)
+    name, kind = about.get("file"), about.get("kind")
+    if not (isinstance(name, str) and isinstance(kind, str)):
+        raise ValueError(f"{manifest.name} in cell {cell} names no file and its kind")
+    return ArtifactFile(cell, Path(name).stem, kind, manifest.parent / name)
+
+
 def _json_lines(path: Path) -> tuple[dict[str, Any], ...]:
-    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
     try:
+        lines = path.read_text("utf-8-sig").splitlines() if path.is_file() else []
         values = tuple(json.loads(line) for line in lines if line.strip())
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error

@@ -174,6 +174,7 @@ def test_a_csv_file_that_is_damaged(tmp_path):
         return one_line(caught)
 
     assert "is empty" in refusal("")
+    assert "begins with '[', as JSON does" in refusal('[{"a": 1, "label": 0}]')
     assert "names a column twice: a, a, label" in refusal("a,a,label\n1,2,0\n")
     assert "damaged" in refusal("a,label\n1,0\n1,0,5\n")
     assert "row 1: no label is given" in refusal("a,label\n1,0\n1\n")

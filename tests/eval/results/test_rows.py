@@ -230,6 +230,17 @@ def test_run_directories_are_read_or_refused(tmp_path):
     assert [(file.cell, file.name, file.kind) for file in run.artifacts] == [("a", "t", "k")]
     assert run.artifacts[0].load().table == [{"v": 1.0}]
     assert run.study == {"study": "s"}
+    for file, damage, said in (
+        ("cells/a/artifacts/t.manifest.json", b'{"file": 3, "kind": "k"}', "in cell a names no"),
+        ("certification.jsonl", b"\xff", r"certification\.jsonl: 'utf-8'"),
+        ("study.yaml", b"study: \xff", r"study\.yaml: line 1: not UTF-8"),
+        ("study.yaml", b"{}", r"study\.yaml names no study"),
+    ):
+        before = (tmp_path / file).read_bytes() if (tmp_path / file).is_file() else b""
+        (tmp_path / file).write_bytes(damage)
+        with pytest.raises(InputError, match=f"holds a damaged run: .*{said}"):
+            load_run(tmp_path)
+        (tmp_path / file).write_bytes(before)
     (tmp_path / "env.json").write_text("[")
     with pytest.raises(InputError, match="damaged run"):
         load_run(tmp_path)
