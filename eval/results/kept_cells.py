@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 from typing import Any
 
+from latecomer.checks import short
 from latecomer.errors import InputError
 from latecomer.files import at_home
 from latecomer.reading.encoded_text import text_of
@@ -19,6 +20,12 @@ ARCHIVE = "cells.tar.xz"
 """Holds the folder ``cells`` of a finished run; ``tests/keep.py`` makes it."""
 ROWS = "rows.csv"
 PACKED_ROWS = "rows.csv.xz"
+
+
+_SECTIONS: dict[type, tuple[str, tuple[str, ...]]] = {
+    dict: ("keys and values", ("data", "split", "model", "train", "evaluation", "shifts")),
+    list: ("a list", ("methods", "bounds", "certificates", "seeds")),
+}
 
 
 def run_folder(path: str | Path) -> Path:
@@ -50,6 +57,10 @@ def declared_study(directory: Path) -> dict[str, Any]:
     study = read_mapping(text, "study.yaml", "must hold keys and values")
     if not isinstance(study.get("study"), str):
         raise InputError("study.yaml names no study")
+    for kind, (called, keys) in _SECTIONS.items():
+        for key in keys:
+            if not isinstance(study.get(key, kind()), kind):
+                raise InputError(f"study.yaml: {key} must be {called}, got {short(study[key])}")
     return study
 
 
