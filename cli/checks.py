@@ -64,8 +64,9 @@ def at_least(key: str, value: float | None, least: float) -> None:
     Traceback (most recent call last):
     latecomer.errors.InputError: workers must be at least 1, got 0
     """
-    if value is not None and not least <= value < float("inf"):
-        raise InputError(f"{key} must be at least {least:g}, got {value:g}")
+    if value is not None and not least <= value < math.inf:
+        finite = "" if math.isfinite(value) else " and finite"
+        raise InputError(f"{key} must be at least {least:g}{finite}, got {value:g}")
 
 
 def fraction(key: str, value: Any, *, above: bool = False) -> float:

@@ -98,6 +98,7 @@ def make_report(
     Makes report.html, figures and tables.  The run need not be finished.
     """
     from latecomer.commands.finished_run import page_as_it_is
+    from latecomer.commands.status_lines import tell_missing
 
     page = None if asks else page_as_it_is(directory)
     if page is None:
@@ -105,6 +106,7 @@ def make_report(
 
         kinds = tuple(kind.strip() for kind in asks.split(",") if kind)
         page = report(directory, asks=kinds)
+        tell_missing(directory)
     typer.echo(page)
 
 
@@ -125,9 +127,12 @@ def draw_figures(
     They lie beside the SVG in DIR/figures; later reports make them again, set
     as they were.
     """
+    from latecomer.commands.status_lines import tell_missing
     from latecomer.reports.page.page import figures
 
-    for path in figures(directory, kind, width=width, font=font):
+    made = figures(directory, kind, width=width, font=font)
+    tell_missing(directory)
+    for path in made:
         typer.echo(path)
 
 
@@ -139,8 +144,11 @@ def compare(
 ) -> None:
     """Compare two runs: settings, and errors paired over clients."""
     from latecomer.commands.run_comparison import show_comparison
+    from latecomer.commands.status_lines import tell_missing
 
     show_comparison(first, second, as_json=as_json)
+    for directory in dict.fromkeys((first, second)):
+        tell_missing(directory)
 
 
 app.command("studies", epilog=examples("studies"))(list_studies)

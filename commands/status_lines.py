@@ -1,10 +1,14 @@
-"""What ``latecomer status`` shows."""
+"""What ``latecomer status`` shows, and what other commands say of a run that lacks cells."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+import typer
+
 from latecomer.commands.tables import duration
-from latecomer.eval.runs.status import CellStatus, RunStatus
+from latecomer.errors import InputError
+from latecomer.eval.runs.status import CellStatus, RunStatus, run_status
 
 
 def status_record(status: RunStatus) -> dict[str, Any]:
@@ -42,6 +46,21 @@ def summary_line(status: RunStatus) -> str:
     rest = waiting + status.count("running")
     about = f"; about {duration(left)} left" if rest and left is not None else ""
     return f"{status.study}: {len(status.cells)} cells: {', '.join(parts)}{about}"
+
+
+def tell_missing(directory: Path) -> None:
+    """Say on standard error which part of a run is missing from what is made of it, if any is."""
+    try:
+        status = run_status(directory)
+    except InputError:
+        return  # its rows could be read; 'latecomer status' says what is wrong with the rest
+    failed = status.count("failed")
+    unfinished = len(status.cells) - status.count("done") - failed
+    said = [f"{failed} failed"] if failed else []
+    said += [f"{unfinished} unfinished"] if unfinished else []
+    if said:
+        cells = f"{len(status.cells)} cells: {' and '.join(said)}"
+        typer.echo(f"{directory}, of {cells}; 'latecomer status' lists them", err=True)
 
 
 def _row(cell: CellStatus) -> dict[str, Any]:

@@ -29,6 +29,8 @@ def read_header(reader: Iterator[list[str]]) -> list[str]:
     cells = next((cells for cells in reader if any(map(str.strip, cells))), None)
     if cells is None:
         raise InputError("the file is empty")
+    if (begins := cells[0].lstrip("\ufeff \t")[:1]) in ("{", "["):
+        raise InputError(f"it begins with {begins!r}, as JSON does: write a table with a header")
     return column_names(cells)
 
 

@@ -1,5 +1,6 @@
 """Make a data set from named columns of a table: features or pictures, labels and clients."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -283,6 +284,10 @@ def _typed(cells: Any, column: str, what: str, *, text: bool) -> NDArray[Any]:
     if array.dtype.kind not in "biuf" or isinstance(cells, list | tuple):
         # Look at the cells: NumPy makes text of text and numbers, numbers of truths and numbers.
         listed = [_plain(cell) for cell in cells]
+        many = next((cell for cell in listed if hasattr(cell, "item")), None)
+        if many is not None:
+            shape = list(np.shape(many))
+            raise InputError(f"{column} must hold one {what} a row, got an array of shape {shape}")
         _refuse_gaps(listed, column, what)
         kinds = {str if isinstance(cell, str) else type(cell) for cell in listed}
         if not (kinds <= {str} or kinds <= {int, float} or kinds <= {bool}):
@@ -301,7 +306,8 @@ def _typed(cells: Any, column: str, what: str, *, text: bool) -> NDArray[Any]:
 
 def _plain(cell: Any) -> Any:
     """Return a cell as Python's own value; text that came as bytes (UTF-8) as text."""
-    plain = cell.item() if hasattr(cell, "item") else cell
+    one = hasattr(cell, "item") and math.prod(np.shape(cell)) == 1
+    plain = cell.item() if one else cell
     with suppress(UnicodeDecodeError):
         return plain.decode() if isinstance(plain, bytes) else plain
     return plain

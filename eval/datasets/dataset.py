@@ -19,7 +19,7 @@ MAX_CLASSES = 65_536
 MAX_TOKENS = 2**24
 """Tokens travel as float32, which holds whole numbers below this exactly."""
 # What rounding to float32 may take of a column's spread; below which share of its largest value a
-# spread is rounding itself.
+# spread may be rounding itself, unless the values are whole.
 _LOST, _NOISE = 0.01, 1e-13
 _CHUNK = 1 << 24  # values checked at a time, so that a check needs no second copy of the data
 
@@ -355,7 +355,8 @@ def as_float32(values: NDArray[Any], called: Sequence[str]) -> NDArray[np.float3
             continue  # refused in other words
         exact: NDArray[Any] = values[:, number].astype(exact_type)
         spread, lost = np.std(exact - exact[:1]), np.std(kept[:, number] - exact)
-        noise = _NOISE * np.abs(exact).max() if values.dtype.kind == "f" else 0
+        whole = bool((exact == np.rint(exact)).all())
+        noise = 0 if whole else _NOISE * np.abs(exact).max()
         if spread > noise and lost > _LOST * spread:
             raise InputError(
                 f"{name} must differ by more than float32 rounds away (its values have 7 digits), "

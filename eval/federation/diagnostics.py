@@ -23,10 +23,10 @@ def split_facts(
     Rows: each new client's distance to the seen clients, unshifted and under every shift;
     the number of its samples that another data set could not replace (``samples_missing``); the
     distance of another population of clients from the split's (``population_distance``).
-    Artifacts: ``label_counts``; ``names``, the names of natural clients and classes by number;
-    ``split``, the frozen split, which ``split: {kind: frozen, path: ...}`` reads;
-    ``label_distances``, every measure for every pair of a new and a seen client, unless there
-    are more than a million pairs. ``classifier`` is the domain classifier of the A-distance.
+    Artifacts: ``label_counts``; ``names``, of natural clients and classes by number; ``split``,
+    the frozen split, which ``split: {kind: frozen, path: ...}`` reads; ``label_distances`` of every
+    new and seen client, up to a million pairs, validation samples counted, which the rows leave
+    out. ``classifier`` is the domain classifier of the A-distance.
     """
     rows: list[Row] = []
     for group in (federation.novel, *federation.shifted):

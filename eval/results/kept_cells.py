@@ -10,14 +10,22 @@ from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 from typing import Any
 
+from latecomer.checks import short
 from latecomer.errors import InputError
 from latecomer.files import at_home
+from latecomer.reading.encoded_text import text_of
 from latecomer.reading.yaml_text import read_mapping
 
 ARCHIVE = "cells.tar.xz"
 """Holds the folder ``cells`` of a finished run; ``tests/keep.py`` makes it."""
 ROWS = "rows.csv"
 PACKED_ROWS = "rows.csv.xz"
+
+
+_SECTIONS: dict[type, tuple[str, tuple[str, ...]]] = {
+    dict: ("keys and values", ("data", "split", "model", "train", "evaluation", "shifts")),
+    list: ("a list", ("methods", "bounds", "certificates", "seeds")),
+}
 
 
 def run_folder(path: str | Path) -> Path:
@@ -40,10 +48,20 @@ def declared_study(directory: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        When it is broken.
+        When it is broken, or is no study's.
     """
-    text = (directory / "study.yaml").read_text("utf-8")
-    return read_mapping(text, "study.yaml", "must hold keys and values")
+    try:
+        text = text_of((directory / "study.yaml").read_bytes())
+    except InputError as error:
+        raise InputError(f"study.yaml: {error}") from error
+    study = read_mapping(text, "study.yaml", "must hold keys and values")
+    if not isinstance(study.get("study"), str):
+        raise InputError("study.yaml names no study")
+    for kind, (called, keys) in _SECTIONS.items():
+        for key in keys:
+            if not isinstance(study.get(key, kind()), kind):
+                raise InputError(f"study.yaml: {key} must be {called}, got {short(study[key])}")
+    return study
 
 
 def mapping_in(file: Path) -> dict[str, Any]:
@@ -57,7 +75,7 @@ def mapping_in(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        value = json.loads(file.read_text("utf-8"))
+        value = json.loads(file.read_text("utf-8-sig"))
     except ValueError as error:
         raise ValueError(f"{file.name}: {error}") from error
     if not isinstance(value, dict):

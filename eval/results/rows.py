@@ -349,13 +349,10 @@ def load_run(path: str | Path) -> RunRecord:
         env = mapping_in(folder / "env.json")
         cells = tuple(_cell(places / name) for name in listed_cells(folder))
         artifacts = tuple(
-            ArtifactFile(
-                cell.id, Path(about["file"]).stem, about["kind"], file.parent / about["file"]
-            )
+            _artifact_file(cell.id, file)
             for cell in cells
             if cell.status == "done"
             for file in sorted((cell.path / "artifacts").glob("*.manifest.json"))
-            for about in [mapping_in(file)]
         )
         scorings = _json_lines(folder / "certification.jsonl")
     except (OSError, ValueError, KeyError) as error:
@@ -386,7 +383,8 @@ def _rows_of(folder: Path, cells: Iterable[CellRecord]) -> pd.DataFrame:
     """Rows of a run: ``rows.csv``, written at its end, and the rows of cells not yet in it."""
     merged = rows_file(folder)
     records = read_records(merged) if merged.is_file() else []
-    known = {record[COLUMNS.index("cell")] for record in records}
+    known = _by_cell(records)
+    _refuse_changed(folder, known, cells)
     ended = [
         cell.path / "rows.csv"
         for cell in cells
@@ -401,9 +399,44 @@ def _rows_of(folder: Path, cells: Iterable[CellRecord]) -> pd.DataFrame:
     return _typed([list(row.values()) for row in sort_rows(named)], folder)
 
 
+def _by_cell(records: Iterable[list[str]]) -> dict[str, list[list[str]]]:
+    column, found = COLUMNS.index("cell"), dict[str, list[list[str]]]()
+    for record in records:
+        found.setdefault(record[column], []).append(record)
+    return found
+
+
+def _refuse_changed(
+    folder: Path, merged: Mapping[str, list[list[str]]], cells: Iterable[CellRecord]
+) -> None:
+    """Refuse merged rows that are not those of the run's finished cells, as far as these lie there.
+
+    Raises
+    ------
+    InputError
+        A file of rows was changed or cut short since the run wrote it.
+    """
+    told = f"{rows_file(folder).name} was changed or cut short"
+    again = "give the run's command again, which makes it anew from its cells"
+    for cell in cells:
+        own, held = cell.path / "rows.csv", merged.get(cell.id)
+        if held is None or cell.status != "done" or not own.is_file():
+            continue
+        if sorted(read_records(own)) != sorted(held):
+            raise InputError(f"{folder}: {told}, or {own} was: their rows differ; {again}")
+
+
+def _artifact_file(cell: str, manifest: Path) -> ArtifactFile:
+    about = mapping_in(manifest)
+    name, kind = about.get("file"), about.get("kind")
+    if not (isinstance(name, str) and isinstance(kind, str)):
+        raise ValueError(f"{manifest.name} in cell {cell} names no file and its kind")
+    return ArtifactFile(cell, Path(name).stem, kind, manifest.parent / name)
+
+
 def _json_lines(path: Path) -> tuple[dict[str, Any], ...]:
-    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
     try:
+        lines = path.read_text("utf-8-sig").splitlines() if path.is_file() else []
         values = tuple(json.loads(line) for line in lines if line.strip())
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error

@@ -27,7 +27,8 @@ def stem_of(label: str, seed: int) -> str:
     >>> stem_of("pefll, big", 0)
     'pefll--big-0'
     """
-    return "".join(c if c.isalnum() or c in "._-" else "-" for c in label) + f"-{seed}"
+    shown = label[:60]  # a file's name has at most 255 bytes
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in shown) + f"-{seed}"
 
 
 def model_command(study: Mapping[str, Any], label: str, seed: int) -> str:
@@ -84,9 +85,9 @@ def cards(material: Material) -> dict[str, str]:
     for first in records(errors.drop_duplicates(["label", "seed"])):
         label, seed = str(first["label"]), int(first["seed"])
         stem = stem_of(label, seed)
-        while stem in taken:
-            stem += "_"  # labels may differ only in characters that stems drop
-        taken.add(stem)
+        while stem.casefold() in taken:
+            stem += "_"  # labels may differ only in what stems drop, or in letter case
+        taken.add(stem.casefold())
         scores = _score_files(scored.get((label, seed), held.iloc[:0]), stem)
         files |= scores
         entry = [m for m in study.get("methods") or () if isinstance(m, dict)]

@@ -6,13 +6,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from latecomer.commands.app import app
+from latecomer.commands.status_lines import tell_missing
 from latecomer.commands.tables import duration
 from latecomer.eval.results.rows import make_row, write_rows
+from latecomer.eval.runs.cell_directory import seal
 
 
 @pytest.fixture
@@ -111,4 +114,23 @@ def test_durations() -> None:
         "1 m 0 s",
         "1 h 0 m",
         "24 h 0 m",
+    ]
+
+
+def test_what_is_made_of_a_run_that_lacks_cells_says_so(directory: Path, capsys: Any) -> None:
+    tell_missing(directory)
+    told = capsys.readouterr()
+    said = f"{directory}, of 5 cells: 1 failed and 2 unfinished; 'latecomer status' lists them\n"
+    assert (told.out, told.err) == ("", said)
+    (directory / "cells.json").write_text('{"cells": ["a", "b"]}')
+    tell_missing(directory)
+    assert capsys.readouterr() == ("", "")
+    (directory / "cells" / "b" / "done").unlink()  # its rows may be in rows.csv all the same
+    write_rows(directory / "rows.csv", [make_row(cell=one, status="done") for one in "ab"])
+    own = directory / "cells" / "a"
+    write_rows(own / "rows.csv", [make_row(cell="a", status="done")])
+    (own / "done").write_text(seal((own / "rows.csv").read_bytes()))
+    same = CliRunner().invoke(app, ["compare", str(directory), str(directory)])
+    assert same.stderr.splitlines() == [
+        f"{directory}, of 2 cells: 1 unfinished; 'latecomer status' lists them"
     ]

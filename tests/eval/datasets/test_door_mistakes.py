@@ -137,7 +137,8 @@ TIMES = 1_700_000_000_000 + 1000 * np.arange(12)
 
 def test_features_that_float32_makes_one_number(refusal):
     plain = {"image": None, "root": None, "features": ["file"]}
-    for column in (TIMES, TIMES * 10**6, TIMES / 1e3 + 1e9, 9_000_000_001 + np.arange(12)):
+    long_ids = 9_000_000_001 + np.arange(12), 1e16 + 4.0 * np.arange(12)
+    for column in (TIMES, TIMES * 10**6, TIMES / 1e3 + 1e9, *long_ids):
         message = refusal(good().assign(file=column), **plain)
         assert "column 'file' must differ by more than float32 rounds away" in message
     assert "got 1700000000000 to 1700000011000: " in refusal(good().assign(file=TIMES), **plain)
@@ -173,6 +174,7 @@ def test_a_csv_file_that_is_damaged(tmp_path):
         return one_line(caught)
 
     assert "is empty" in refusal("")
+    assert "begins with '[', as JSON does" in refusal('[{"a": 1, "label": 0}]')
     assert "names a column twice: a, a, label" in refusal("a,a,label\n1,2,0\n")
     assert "damaged" in refusal("a,label\n1,0\n1,0,5\n")
     assert "row 1: no label is given" in refusal("a,label\n1,0\n1\n")

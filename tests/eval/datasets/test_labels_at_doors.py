@@ -96,6 +96,13 @@ def test_labels_of_two_types_are_refused(labels):
     assert said in refusal(lambda: clients_from(frame))
 
 
+@pytest.mark.parametrize("labels", [np.eye(2), [np.zeros(2), np.zeros(3)]], ids=str)
+def test_several_numbers_in_place_of_a_label_are_refused(labels):
+    x = np.zeros((2, 2), np.float32)
+    for source in ({"a": (x, labels)}, [(x[i], labels[i], "a") for i in range(2)]):
+        assert "must hold one label a row, got " in refusal(lambda: clients_from(source))  # noqa: B023
+
+
 def test_text_that_a_file_holds_as_bytes_is_text(tmp_path):
     frame = pd.DataFrame({"a": [1.0, 2], "label": [b"ill", b"well"], "client": [b"ann ", b"bob"]})
     frame.to_parquet(tmp_path / "t.parquet")

@@ -230,9 +230,44 @@ def test_run_directories_are_read_or_refused(tmp_path):
     assert [(file.cell, file.name, file.kind) for file in run.artifacts] == [("a", "t", "k")]
     assert run.artifacts[0].load().table == [{"v": 1.0}]
     assert run.study == {"study": "s"}
+    for file, damage, said in (
+        ("cells/a/artifacts/t.manifest.json", b'{"file": 3, "kind": "k"}', "in cell a names no"),
+        ("certification.jsonl", b"\xff", r"certification\.jsonl: 'utf-8'"),
+        ("study.yaml", b"study: \xff", r"study\.yaml: line 1: not UTF-8"),
+        ("study.yaml", b"{}", r"study\.yaml names no study"),
+        ("study.yaml", b"study: s\nseeds: 3", r"study\.yaml: seeds must be a list, got 3"),
+    ):
+        before = (tmp_path / file).read_bytes() if (tmp_path / file).is_file() else b""
+        (tmp_path / file).write_bytes(damage)
+        with pytest.raises(InputError, match=f"holds a damaged run: .*{said}"):
+            load_run(tmp_path)
+        (tmp_path / file).write_bytes(before)
     (tmp_path / "env.json").write_text("[")
     with pytest.raises(InputError, match="damaged run"):
         load_run(tmp_path)
+
+
+def test_merged_rows_are_those_of_the_cells(tmp_path):
+    (tmp_path / "study.yaml").write_text("study: s\n")
+    (tmp_path / "cells.json").write_text(json.dumps({"cells": ["a"]}))
+    rows = [make_row(cell="a", metric="error", value=value) for value in (0.25, 0.5)]
+    (tmp_path / "cells" / "a").mkdir(parents=True)
+    write_rows(tmp_path / "cells" / "a" / "rows.csv", rows)
+    for sign, merged, said in (
+        ("done", rows[:1], r"cells/a/rows.csv was: their rows differ; give the run's command"),
+        ("done", [rows[0], rows[0]], "their rows differ"),
+        ("done", rows, ""),
+        ("done", [], ""),  # of an earlier end: the cell's are read
+        ("rows.csv", rows[:1], ""),  # the cell is not done, and may be written anew
+    ):
+        (tmp_path / "cells" / "a" / "done").unlink(missing_ok=True)
+        (tmp_path / "cells" / "a" / sign).touch()
+        write_rows(tmp_path / "rows.csv", merged)
+        if said:
+            with pytest.raises(InputError, match=rf"rows.csv was changed or cut short.*{said}"):
+                load_run(tmp_path)
+        else:
+            assert len(load_run(tmp_path).rows) == (len(merged) or len(rows))
 
 
 def test_a_run_that_goes_on_is_read_with_the_cells_that_ended(tmp_path):

@@ -24,7 +24,8 @@ from latecomer.eval.runs.slurm import SlurmExecutor
         ("slurm", {"cluster": "slum"}, "must be one of slurm, local, got 'slum'; did you mean"),
         ("ray", {"partition": "gpu"}, "'ray' takes no partition; it takes address, workers"),
         ("ray", {"memory-per-cell": "much"}, "memory-per-cell must be a number, got 'much'"),
-        ("ray", {"cpus-per-cell": "nan"}, "cpus-per-cell must be at least 0, got nan"),
+        ("ray", {"cpus-per-cell": "nan"}, "cpus-per-cell must be at least 0 and finite, got nan"),
+        ("ray", {"memory-per-cell": "inf"}, "memory-per-cell must be at least 0 and finite, got"),
     ],
 )
 def test_what_makes_no_sense_is_refused(name, settings, said):
