@@ -1,7 +1,7 @@
 """pFedHN: a hypernetwork makes each client's model from an embedding learnt for that client."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import torch
@@ -78,6 +78,13 @@ class PFedHN(FittedEmbeddings):
                 "embedding_dim must be left out with descriptors=class_proportions, which are as "
                 f"long as there are classes, got embedding_dim={self.embedding_dim}"
             )
+        fitting = ("novel_lr", "novel_rounds", "novel_steps", "novel_batch_size", "warm")
+        for one in fields(self):
+            if one.name in fitting and (value := getattr(self, one.name)) != one.default:
+                raise ValueError(
+                    f"{one.name} must be left out with descriptors=class_proportions, which fit "
+                    f"nothing to new clients, got {one.name}={value}"
+                )
         # The class attribute describes the default; this variant fits nothing to new clients.
         object.__setattr__(self, "personalization", "forward")
 

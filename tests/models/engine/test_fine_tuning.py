@@ -35,7 +35,8 @@ NIGHTLY = pytest.mark.nightly
 def trained(
     name: str, settings: dict[str, Any], task: Task, clients: Clients
 ) -> tuple[Method, State]:
-    legal = {key: value for key, value in SHORT.items() if hasattr(METHODS[name], key)}
+    fitted = "descriptors" not in settings
+    legal = {key: value for key, value in SHORT.items() if fitted and hasattr(METHODS[name], key)}
     method = make_method(name, **legal | settings)
     # Two rounds of two: some clients have never been drawn.
     config = TrainConfig(rounds=2, cohort=2, local_steps=3, batch_size=6)

@@ -121,6 +121,8 @@ def test_what_is_refused_and_what_is_declared(task: Task, make_population: Popul
         )
     with pytest.raises(ValueError, match=r"^embedding_dim must be left .*, got embedding_dim=3"):
         PFedHN(descriptors="class_proportions", embedding_dim=3)
+    with pytest.raises(ValueError, match="novel_rounds must be left out with descriptors=class"):
+        PFedHN(descriptors="class_proportions", novel_rounds=3)
     with pytest.raises(ValueError, match="descriptors must be one of learned, class_proportions"):
         PFedHN(descriptors="fixed")
     assert (PFedHN.personalization, PFedHN().personalization) == ("embedding", "embedding")

@@ -196,7 +196,7 @@ def test_one_size_is_the_method_without_sizes(
         x, support = clients.query_of(0).x, clients.support_of(0)
         seen = method.serve(task, state, 3, support, generator=generator())(x)
         novel = images(seed=5).support_of(1)
-        short = {"novel_rounds": 1, "novel_steps": 2} if hasattr(method, "novel_rounds") else {}
+        short = {"novel_rounds": 1, "novel_steps": 2} if method.trains_newcomers else {}
         quick: Any = replace(method, **short)
         served.append((seen, quick.personalize(task, state, novel, generator=generator())(x)))
     assert torch.equal(served[0][0], served[1][0])
