@@ -10,6 +10,8 @@ from latecomer.errors import InputError
 from latecomer.reading.column_names import column_names
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
+# A name of a column may stand in brackets.
+_JSON = re.compile(r"\ufeff?\s*(\{|\[)(?=\s*(?:$|[\[{\"]))")
 _COMMENT = re.compile(r"\s*(#|%|//)+[^,;\t]*\w")
 
 
@@ -29,8 +31,8 @@ def read_header(reader: Iterator[list[str]]) -> list[str]:
     cells = next((cells for cells in reader if any(map(str.strip, cells))), None)
     if cells is None:
         raise InputError("the file is empty")
-    if (begins := cells[0].lstrip("\ufeff \t")[:1]) in ("{", "["):
-        raise InputError(f"it begins with {begins!r}, as JSON does: write a table with a header")
+    if begins := _JSON.match(cells[0]):
+        raise InputError(f"it begins with {begins[1]!r}, as JSON does: write a table with a header")
     return column_names(cells)
 
 

@@ -147,6 +147,7 @@ LINES: dict[str, Callable[[int], Case]] = {
 }  # fmt: skip
 CLEAN = table(ROWS)
 _NO_CLIENT, _NO_LOSS = "no column 'client' among ", "no column 'loss' among "
+_JSON = "it begins with '[', as JSON does: write a table with a header"
 _WIDE = "not UTF-8 text: it seems to be UTF-16 or UTF-32, save it as UTF-8"
 WHOLE: dict[str, Case] = {
     "as it should be": Case(CLEAN.encode(), ROWS),
@@ -207,10 +208,10 @@ WHOLE: dict[str, Case] = {
     "JSON": Case(
         json.dumps([{"client": a, "loss": b, "site": c} for a, b, c in ROWS]).encode(),
         ROWS,
-        {"watch": _NO_CLIENT},
+        {"watch": _JSON},
     ),
     "half of JSON": Case(b'[{"client": "ann", "loss": 0.1}, {"client', [], {
-        **dict.fromkeys(DOORS, "not JSON: "), "watch": _NO_CLIENT}),
+        **dict.fromkeys(DOORS, "not JSON: "), "watch": _JSON}),
     "open quote": Case(CLEAN.replace("cid", '"cid').encode(), [], "mark is never closed"),
     "quote within": Case(CLEAN.replace("cid", '"c"id').encode(), [], "line 4: "),
 }  # fmt: skip
