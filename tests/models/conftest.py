@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -56,11 +57,16 @@ def make_population() -> Callable[..., Clients]:
 
 
 @pytest.fixture(scope="session")
-def task() -> Task:
-    """Return the toy task: a dense net on six features."""
-    return make_task(
-        input_shape=(N_FEATURES,), n_classes=N_CLASSES, hypernetwork={"hidden": 1, "width": 20}
-    )
+def make_toy_task() -> Callable[[], Task]:
+    """Make the toy task: a dense net on six features."""
+    size = {"hidden": 1, "width": 20}
+    return partial(make_task, input_shape=(N_FEATURES,), n_classes=N_CLASSES, hypernetwork=size)
+
+
+@pytest.fixture
+def task(make_toy_task: Callable[[], Task]) -> Task:
+    """Return a toy task of the test's own, whose net it may change."""
+    return make_toy_task()
 
 
 @pytest.fixture

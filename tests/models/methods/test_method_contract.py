@@ -102,8 +102,9 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 @pytest.fixture(scope="module")
-def short(task: Task, make_population: Callable[..., Clients]) -> Trained:
+def short(make_toy_task: Callable[[], Task], make_population: Callable[..., Clients]) -> Trained:
     """Train a method for two rounds, once for all tests: serving leaves its state alone."""
+    task = make_toy_task()
 
     @cache
     def run(name: str) -> tuple[Method, State]:
