@@ -171,7 +171,8 @@ def orders(paper: str) -> list[str]:
     """Say of each compared part of a paper's tables who is ahead, and whether the order holds.
 
     A part has one setting and one group of clients; at least three of its methods were trained
-    here. Kendall's tau compares the order of their accuracies with the paper's.
+    here. Kendall's tau compares the order of their accuracies with the paper's. Table 4 of pFedHN
+    is held against its Table 1.
 
     Examples
     --------
@@ -198,7 +199,19 @@ def orders(paper: str) -> list[str]:
             f"{item}, {dataset}{mixed}, {clients:.0f} {group} clients: {ahead}; Kendall's tau of "
             f"the {len(part)} methods' order is {tau:.2f}."
         )
-    return said
+    return said + _beside_table_1(judged)
+
+
+def _beside_table_1(judged: pd.DataFrame) -> list[str]:
+    """Say what pFedHN's Table 4, which changes one thing of Table 1, changes there and here."""
+    alike = ["dataset", "n_clients", "group", "method"]
+    changed, plain = (judged[judged["item"] == f"Table {number}"] for number in (4, 1))
+    return [
+        f"Table 4, {row['dataset']}, {row['n_clients']:.0f} {row['group']} clients: "
+        f"{row['method']} has {row['ours']:.1%} with {row['setting']} and {row['ours_plain']:.1%} "
+        f"without (published: {row['mean']:.1f}% and {row['mean_plain']:.1f}%)."
+        for row in changed.merge(plain, on=alike, suffixes=("", "_plain")).to_dict("records")
+    ]
 
 
 def kept_table() -> str:
