@@ -65,9 +65,9 @@ def archived(run: Path) -> bytes:
 def opened(arrays: Path) -> bytes:
     """Return an npz file whose arrays are not compressed."""
     content = BytesIO()
-    with zipfile.ZipFile(arrays) as packed, zipfile.ZipFile(content, "w") as written:
-        for name in packed.namelist():
-            written.writestr(zipfile.ZipInfo(name), packed.read(name))
+    with zipfile.ZipFile(arrays) as held, zipfile.ZipFile(content, "w") as written:
+        for name in held.namelist():
+            written.writestr(zipfile.ZipInfo(name), held.read(name))
     return content.getvalue()
 
 

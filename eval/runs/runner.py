@@ -385,7 +385,7 @@ def _chosen_told(study: Study, network: str, trained: "Trained") -> Iterator[str
 def _fitting(study: Study, federation: "Federation", index: int) -> "tuple[Method, Task]":
     """Return one of the study's methods and its task; refuse what could not be trained or serve."""
     from latecomer.eval.training.setup import rehearse, task_of, try_given
-    from latecomer.models.engine.phases import most_stages
+    from latecomer.models.engine.phases import refuse_few_steps
     from latecomer.models.generators.target_sizes import check_sizes
     from latecomer.models.methods import METHODS, make_method
 
@@ -404,14 +404,13 @@ def _fitting(study: Study, federation: "Federation", index: int) -> "tuple[Metho
         # Of the others no setting is too much for a net of the package.
         if task.needs_trial or hasattr(method, "head_layers") or entry.name not in METHODS:
             rehearse(federation, method, task)
-        least = most_stages(method.phases(task))
+        phases = method.phases(task)
     except ValueError as error:
         raise InputError(f"methods.{index}: {error}") from None
-    if study.train.local_steps < least:
-        raise InputError(
-            f"train.local_steps must be at least {least} for {entry.label}, whose clients train "
-            f"parts of the net in turn, got {study.train.local_steps}"
-        )
+    try:
+        refuse_few_steps(phases, study.train.local_steps, str(entry.label))
+    except ValueError as error:
+        raise InputError(f"train.{error}") from None
     return method, task
 
 

@@ -78,6 +78,15 @@ def plan(
     return [(trained, n) for (trained, _), n in zip(kept, counts, strict=True) if n]
 
 
+def refuse_few_steps(phases: Sequence[Phase], n_steps: int, called: str) -> None:
+    """Raise ``ValueError`` if a round of ``n_steps`` leaves a stage without a step."""
+    if n_steps < (least := most_stages(phases)):
+        raise ValueError(
+            f"local_steps must be at least {least} for {called}, whose clients train parts of the "
+            f"net in turn, got {n_steps}"
+        )
+
+
 def most_stages(phases: Sequence[Phase]) -> int:
     """Return the fewest local steps with which every stage of a round trains.
 

@@ -13,7 +13,7 @@ from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.local_steps import sgd_in_pieces
 from latecomer.models.engine.method import Context, Method, Start
 from latecomer.models.engine.paths import choose_path
-from latecomer.models.engine.phases import Phase, divide, most_stages, plan
+from latecomer.models.engine.phases import Phase, divide, plan, refuse_few_steps
 from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.engine.threads import Work, finished, in_threads
 from latecomer.models.engine.vectorised import train_cohort
@@ -245,11 +245,7 @@ def _aggregated(
 
 def _phase_of_each_round(method: Method, task: Task, config: TrainConfig) -> list[Phase]:
     phases = method.phases(task)
-    if config.local_steps < (least := most_stages(phases)):
-        raise ValueError(
-            f"local_steps must be at least {least} for {method.name}, whose clients train parts of "
-            f"the net in turn, got local_steps={config.local_steps}"
-        )
+    refuse_few_steps(phases, config.local_steps, method.name)
     spans = divide(config.rounds, [phase.share for phase in phases])
     return [phase for phase, span in zip(phases, spans, strict=True) for _ in range(span)]
 

@@ -181,31 +181,28 @@ def after_looking(
     Returns
     -------
     AfterLooking or None
-        None where there is nothing to choose from, or where rule and scores do not give that
-        certificate again as it was issued, so that it cannot be had at another delta.
+        None where there is nothing to choose from, or where rule and scores do not give the
+        issued certificates again, so that they cannot be had at another delta.
     """
     held = held_out(declared)
     n_systems = len(held) + dropped
     if n_systems < 2 or held.empty or held["bound"].nunique() > 1:
         return None
     scores = certified_scores(errors, order)
-    smallest: tuple[float, float, Mapping[str, Any], list[float]] | None = None
+    best: Mapping[str, Any] | None = None
     for row in records(held.sort_values("shown", kind="stable")):
-        if smallest is not None and row["shown"] >= smallest[0]:
-            break  # At their share of delta certificates are no smaller than they were issued.
         losses = scores.get(tuple(row[name] for name in (*SYSTEM, "group", "shift")))
         if losses is None:
             return None
-        value = certified_again(row, losses, study, row["delta"] / n_systems)
-        shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
-        if smallest is None or shown < smallest[0]:
-            smallest = shown, value, row, losses
-    if smallest is None:
-        return None
-    shown, value, first, losses = smallest
-    if not abs(certified_again(first, losses, study, first["delta"]) - first["value"]) <= SAME:
-        return None
-    return AfterLooking({**first, "value": value, "shown": shown}, n_systems, dropped)
+        if not abs(certified_again(row, losses, study, row["delta"]) - row["value"]) <= SAME:
+            return None
+        # At its share of delta a certificate is no smaller than it was issued.
+        if best is None or row["shown"] < best["shown"]:
+            value = certified_again(row, losses, study, row["delta"] / n_systems)
+            shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
+            if best is None or shown < best["shown"]:
+                best = {**row, "value": value, "shown": shown}
+    return None if best is None else AfterLooking(best, n_systems, dropped)
 
 
 def certified_scores(

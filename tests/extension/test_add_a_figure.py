@@ -108,8 +108,10 @@ def test_one_file_brings_title_figure_table_and_caption_to_the_page(dropped, run
         assert (run / name).stat().st_size
 
 
-def test_without_the_file_there_is_no_such_section():
+@pytest.mark.slow
+def test_without_the_file_the_page_has_nothing_of_it(run):
     assert "extremes" not in sections()
+    assert "How unevenly" not in report(run).read_text("utf-8")
 
 
 @pytest.mark.usefixtures("dropped")

@@ -76,7 +76,7 @@ def test_the_product_is_rounded_up_along_the_path() -> None:
     rng = np.random.default_rng(34)
     with mpmath.workdps(50):
         for top in (1.0, 0.7, 12.5):
-            losses = top * np.concatenate([rng.beta(1, 9, 1000), [1.0 - 1e-12], rng.random(5)])
+            losses = top * np.concatenate([rng.beta(1, 9, 3000), [1.0 - 1e-12], rng.random(5)])
             path = product_path(losses=losses, delta=0.05, loss_max=top).value
             logs, least = mp.log(mpf(0.05)), mpf(top)
             for seen, loss in enumerate(losses, start=1):

@@ -169,7 +169,7 @@ many = st.lists(st.floats(0, 1), min_size=1, max_size=25)
 
 @pytest.mark.slow
 @given(many, st.floats(0.001, 0.5), st.integers(0, 50), st.randoms(use_true_random=False))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_order_changes_an_averaged_rule(
     losses: list[float], delta: float, more: int, random: Any
 ) -> None:
@@ -188,7 +188,7 @@ def test_no_order_changes_an_averaged_rule(
 
 @pytest.mark.slow
 @given(many, st.floats(0.001, 0.5), st.integers(0, 50))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_values_lie_between_what_was_seen_and_what_is_possible(
     losses: list[float], delta: float, more: int
 ) -> None:

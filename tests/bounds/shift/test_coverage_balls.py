@@ -273,15 +273,15 @@ def test_a_pool_told_too_small_fails(ball: str, worst_mean: Any) -> None:
     pool = np.repeat([1.0, 0.05], [16, n - 16])
     radius = {"tv": 0.05, "kl": 0.02}[ball]
     true = worst_mean(ball, pool, np.full(n, 1 / n), radius)
-    sampled = drawn(rng, pool, k, 300)
+    sampled = drawn(rng, pool, k, 600)
     failed = []
     for told in (n, 44):
         found = ball_mixture(
             losses=sampled, radius=radius, delta=DELTA, ball=ball, bets=product_wor_bets(told)
         )
         failed.append(int((found.value < true).sum()))
-    print(f"{ball}: {failed[0] / 300:.4f} failed, {failed[1] / 300:.4f} of a pool told too small")
-    assert failed[0] <= limit(300) < failed[1]
+    print(f"{ball}: {failed[0] / 600:.4f} failed, {failed[1] / 600:.4f} of a pool told too small")
+    assert failed[0] <= limit(600) < failed[1]
 
 
 def counted(*, losses: Array, delta: Array) -> Certificate:

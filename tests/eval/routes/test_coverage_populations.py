@@ -34,12 +34,7 @@ def others(weights: list[float], errors: list[float]) -> list[list[float]]:
     return [q.tolist() for q in [*tilted, *rng.dirichlet(10 * p, 10)]]
 
 
-def failures(
-    rule: str,
-    world: tuple[list[float], list[float], int],
-    measured: Measure,
-    trials: int = TRIALS,
-) -> float:
+def failures(rule: str, world: tuple[list[float], list[float], int], measured: Measure) -> float:
     """Share of trials in which any population's mean error is above its certificate."""
     weights, errors, k = world
     laws = others(weights, errors)
@@ -49,7 +44,7 @@ def failures(
     radii = tuple(dict.fromkeys(far))
     rng = np.random.default_rng(1)
     failed = 0
-    for _ in range(trials):
+    for _ in range(TRIALS):
         kinds = rng.choice(len(weights), k, p=weights)
         wrong = rng.binomial(40, np.array(errors)[kinds])
         scores = [ClientScore(i, 20, 40, int(n), 0.3) for i, n in enumerate(wrong)]
@@ -57,7 +52,7 @@ def failures(
         found = certify_populations(scored, rule=rule, radii=radii, delta=DELTA)
         certified = {radius: float(one) for radius, one in found.at.items()}
         failed += any(t > certified[r] + 1e-12 for t, r in zip(truth, far, strict=True))
-    return failed / trials
+    return failed / TRIALS
 
 
 @pytest.mark.nightly
@@ -87,4 +82,4 @@ def test_a_radius_that_is_too_small_fails() -> None:
         return {name: value / 4 for name, value in distances(weights, others).items()}
 
     world = ([0.5, 0.5], [0.0, 0.9], 200)
-    assert failures("tv_ball", world, quartered, trials=30) > 2 * DELTA
+    assert failures("tv_ball", world, quartered) > 2 * DELTA

@@ -356,7 +356,7 @@ def test_a_killed_run_continues_to_the_same_bytes(double, study, tmp_path):
     assert 1 <= finished < 5
     assert not (out / "rows.csv").exists()
 
-    again = run(study, out=out, **double("work"))
+    again = run(study, out=out, workers=2, evaluate="cell_doubles:work")
     assert (again.n_skipped, again.n_done) == (finished, 5)
     run(study, out=tmp_path / "whole", **double("work"))
     assert (out / "rows.csv").read_bytes() == (tmp_path / "whole/rows.csv").read_bytes()

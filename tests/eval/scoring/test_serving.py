@@ -1,6 +1,7 @@
 """Serving and scoring: masks, poisoned labels, fresh draws."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -213,7 +214,7 @@ def test_scores_are_those_of_each_client_by_itself(
             [one(measured.x) for one in versions(model)]
             for model, measured in zip(models, tables, strict=True)
         ]
-        for classes, together in (("zero", 1), ("all", 30), ("zero", 1_000)):
+        for classes, together in product(("all", "zero"), (1, 30, 1_000)):
             monkeypatch.setattr(one_after_another, "_PREDICTED", together)
             options = {"classes": classes, "measured_on": "support" if on_support else "query"}
             scores = scores_of(trained, task, group, name, **options)

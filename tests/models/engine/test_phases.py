@@ -96,7 +96,7 @@ def test_the_engine_follows_phases_and_stages(
 def test_fewer_steps_than_stages_are_refused(
     task: Task, make_population: Callable[..., Clients]
 ) -> None:
-    with pytest.raises(ValueError, match=r"at least 2 for layered, .*local_steps=1"):
+    with pytest.raises(ValueError, match=r"at least 2 for layered, .*got 1$"):
         train(Layered(), task, make_population(), replace(CONFIG, local_steps=1), seed=0)
 
 
