@@ -48,8 +48,15 @@ def _told(answer: Answer) -> Iterator[str]:
 
 
 def _table(table: pd.DataFrame) -> Iterator[str]:
-    """Write a table; one that is too wide in blocks below one another, each with the names."""
+    """Write a table; one that is too wide in blocks below one another, each with the names.
+
+    What is the same in all rows of a wide one is said once, below it.
+    """
     columns = [[str(head), *map(str, table.iloc[:, at])] for at, head in enumerate(table)]
+    shared: list[list[str]] = []
+    if len(table) > 1 and _taken(columns, 3) > _WIDTH:
+        shared = [column for column in columns[1:] if len(set(column[1:])) == 1]
+        columns = [column for column in columns if column not in shared]
     blocks, gap = [columns], 3
     if _taken(columns, gap) > _WIDTH:
         gap = 2
@@ -65,6 +72,13 @@ def _table(table: pd.DataFrame) -> Iterator[str]:
             for line in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
                 cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
                 yield f"   {(' ' * gap).join(cells)}".rstrip()
+    same = "; ".join(f"{head} {cell}" for head, cell, *_ in shared)
+    yield from textwrap.wrap(
+        f"in all rows: {same}" if same else "",
+        _WIDTH,
+        initial_indent="   ",
+        subsequent_indent="     ",
+    )
 
 
 def _narrowed(column: Sequence[str]) -> list[str]:

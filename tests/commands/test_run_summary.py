@@ -47,6 +47,21 @@ def test_every_cell_of_a_wide_table_stands_in_one_of_its_blocks() -> None:
     assert words.count("short") > 1, "each block names its rows"
 
 
+def test_what_is_the_same_in_all_rows_of_a_wide_table_is_said_once_below_it() -> None:
+    by = "held-out clients, blend over drawn orders"
+    rows = [["FedAvg", by, "8.0%", "40"], ["PeFLL", by, "5.0%", "40"]]
+    table = pd.DataFrame(rows, columns=["model", "by", "their mean error of held-out", "clients"])
+    lines = list(_table(table))
+    assert lines[-1] == f"   in all rows: by {by}; clients 40"
+    heads, *models = lines[:-1]
+    assert "their mean error" in heads
+    assert "clients" not in heads
+    assert [line.split() for line in models] == [["FedAvg", "8.0%"], ["PeFLL", "5.0%"]]
+    narrow = table[["model", "their mean error of held-out", "clients"]]
+    assert len(list(_table(narrow))) == 3, "one that fits stays as it is"
+    assert "in all rows" not in "".join(_table(table[:1])), "so does one row"
+
+
 def test_a_run_without_results_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: empty\n", "utf-8")
     (tmp_path / "env.json").write_text("{}", "utf-8")
