@@ -1,12 +1,14 @@
 """Modules of one's own net may be called what methods call their own parts."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from latecomer.models.engine.phases import fewest_rounds
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import METHODS, make_method
@@ -56,7 +58,8 @@ def test_names_decide_nothing(make_population: Callable[..., Clients], name: str
     clients = make_population((8,) * 4)
 
     def trained(task: Task) -> tuple[State, Tensor]:
-        state, support = train(method, task, clients, CONFIG, seed=0), clients.support_of(0)
+        config = replace(CONFIG, rounds=max(2, fewest_rounds(method.phases(task))))
+        state, support = train(method, task, clients, config, seed=0), clients.support_of(0)
         first, other = (torch.Generator().manual_seed(0) for _ in range(2))
         by = method.predictors[0]
         served = method.serve(task, state, 0, support, predictor=by, generator=first)
