@@ -34,7 +34,8 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
     """Count a method's traffic by running its hooks for one cohort, without local training.
 
     Counted **down**: weights and context that depend on what the server holds. A weight that is
-    the same whatever the server holds is the client's own, and nothing is counted twice. Counted
+    the same whatever the server holds is the client's own, what clients compute from the rest
+    (``computed``) is not sent, and nothing is counted twice. Counted
     **up**: what ``finish`` uploads. Where weights depend on the cohort's samples, clients run the
     encoder (section ``encoder`` of the server's state): its weights go down and the descriptor up;
     if it learns, the descriptor's gradient goes down and the encoder's gradient up. If the encoder
@@ -189,8 +190,9 @@ def _received(params: Params, start: Start, other: Start) -> int:
 
     ``params`` are its weights without padding.
     """
+    params = {name: value for name, value in params.items() if name not in start.computed}
     here = {"params": params, "own": row(start.own, 0), "shared": start.shared}
-    others = row(other.params, 0)
+    others = {name: value for name, value in row(other.params, 0).items() if name in params}
     there = {
         "params": cut(others, {k: tuple(v.shape) for k, v in params.items()}),
         "own": row(other.own, 0),

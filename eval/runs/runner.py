@@ -385,7 +385,7 @@ def _chosen_told(study: Study, network: str, trained: "Trained") -> Iterator[str
 def _fitting(study: Study, federation: "Federation", index: int) -> "tuple[Method, Task]":
     """Return one of the study's methods and its task; refuse what could not be trained or serve."""
     from latecomer.eval.training.setup import rehearse, task_of, try_given
-    from latecomer.models.engine.phases import refuse_few_steps
+    from latecomer.models.engine.phases import refuse_few_rounds, refuse_few_steps
     from latecomer.models.generators.target_sizes import check_sizes
     from latecomer.models.methods import METHODS, make_method
 
@@ -409,6 +409,7 @@ def _fitting(study: Study, federation: "Federation", index: int) -> "tuple[Metho
         raise InputError(f"methods.{index}: {error}") from None
     try:
         refuse_few_steps(phases, study.train.local_steps, str(entry.label))
+        refuse_few_rounds(phases, study.train.rounds, str(entry.label))
     except ValueError as error:
         raise InputError(f"train.{error}") from None
     return method, task

@@ -30,7 +30,7 @@ from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.growing import subset
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.paths import choose_path
-from latecomer.models.engine.phases import most_stages
+from latecomer.models.engine.phases import fewest_rounds, most_stages
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import RoundLog, initial_state, train
 from latecomer.models.generators.encoders import encoder
@@ -345,7 +345,8 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
     clients = _few(federation, task)
     try:
         small = replace(task, hidden=0, width=1)
-        shortest = TrainConfig(1, 1, most_stages(method.phases(small)), 2)
+        phases = method.phases(small)
+        shortest = TrainConfig(fewest_rounds(phases), 1, most_stages(phases), 2)
         state = train(method, small, clients, shortest, seed=0, path="serial")
         if method.trains_newcomers:  # hundreds of steps, of the kind that was just taken
             return

@@ -86,12 +86,15 @@ class Start:
         Context common to all.
     memory : Any
         What ``aggregate`` needs again, an autograd graph for instance; nothing else reads it.
+    computed : tuple of str
+        Weights that clients compute from the rest, so that nobody sends them.
     """
 
     params: Params
     own: Params = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
     memory: Any = None
+    computed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

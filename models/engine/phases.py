@@ -78,6 +78,24 @@ def plan(
     return [(trained, n) for (trained, _), n in zip(kept, counts, strict=True) if n]
 
 
+def refuse_few_rounds(phases: Sequence[Phase], n_rounds: int, called: str) -> None:
+    """Raise ``ValueError`` if ``n_rounds`` leave a phase without a round."""
+    if n_rounds < (least := fewest_rounds(phases)):
+        raise ValueError(
+            f"rounds must be at least {least} for {called}, which trains in {least} phases, one "
+            f"after another, got {n_rounds}"
+        )
+
+
+def fewest_rounds(phases: Sequence[Phase]) -> int:
+    """Return the fewest rounds with which every phase trains.
+
+    >>> fewest_rounds([Phase(), Phase("rest", share=0.0), Phase("late", share=0.1)])
+    2
+    """
+    return sum(phase.share > 0 for phase in phases)
+
+
 def refuse_few_steps(phases: Sequence[Phase], n_steps: int, called: str) -> None:
     """Raise ``ValueError`` if a round of ``n_steps`` leaves a stage without a step."""
     if n_steps < (least := most_stages(phases)):

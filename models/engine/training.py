@@ -103,7 +103,8 @@ def train(
     Parameters
     ----------
     method, task, clients, config
-        What to train, on the clients' device; clients are labelled.
+        What to train, on the clients' device; clients are labelled. Rounds fewer than the method
+        has phases leave phases out; studies refuse them.
     seed : int
         Training seed: initial weights, cohorts, minibatches and noise.
     on_round, on_checkpoint : callable, optional

@@ -16,8 +16,11 @@ from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State, gather, nest, part, repeat, row, subtract
 from latecomer.models.task.task import Task
 
-OWN = "own"
-"""Section of a client's own weights ``v``, beside those of the global ``w``."""
+OWN = "own."
+"""Section of a client's own weights ``v``, beside those of the global ``w``: its dot makes names
+that no module of a net can have, ``own..weight``."""
+_KEPT = "own"
+"""Section of them where they are kept, without others beside them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +55,14 @@ class PersonalWeights(FineTuned, AveragedWeights, ABC):
         state, n = super().init(task, clients, first, generator), len(clients)
         owned = repeat(part(state.server, "target"), n)
         owned = {key: value.contiguous() for key, value in owned.items()}
-        return State(state.server, nest(OWN, owned) | {"has_own": torch.zeros(n) > 0})
+        return State(state.server, nest(_KEPT, owned) | {"has_own": torch.zeros(n) > 0})
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
         """Send the global weights; clients put their own beside them."""
         begun = super().start(task, state, clients, cohort, generator)
-        owned = gather(part(state.clients, OWN), cohort.members)
+        owned = gather(part(state.clients, _KEPT), cohort.members)
         return replace(begun, params=begun.params | nest(OWN, owned))
 
     def finish(
@@ -67,7 +70,7 @@ class PersonalWeights(FineTuned, AveragedWeights, ABC):
     ) -> Finish:
         """Upload the change of the global weights, keep the client's own."""
         changes = subtract({name: final[name] for name in task.shapes}, start.params)
-        owned = nest(OWN, part(final, OWN)) | {"has_own": cohort.members >= 0}
+        owned = nest(_KEPT, part(final, OWN)) | {"has_own": cohort.members >= 0}
         return Finish(uploads=changes, kept=owned)
 
     @abstractmethod
@@ -81,4 +84,4 @@ class PersonalWeights(FineTuned, AveragedWeights, ABC):
 
 def own_weights(state: State, index: int) -> Params:
     """Return the own weights of seen client ``index``."""
-    return row(part(state.clients, OWN), index)
+    return row(part(state.clients, _KEPT), index)

@@ -86,6 +86,11 @@ class LGFedAvg(FineTuned, AveragedWeights):
         """Return random global weights, and clients that have no body of their own yet."""
         state = super().init(task, clients, first, generator)
         shape = {name: task.shapes[name] for name in body_names(task, self.head_layers)}
+        if "has_body" in shape:
+            raise ValueError(
+                "target must name no parameter of its own has_body for lg_fedavg, which keeps that "
+                "beside a client's body; inside a module it may"
+            )
         bodies = {k: torch.zeros(len(clients), *v, dtype=task.dtype) for k, v in shape.items()}
         bodies["has_body"] = torch.zeros(len(clients), dtype=torch.bool)
         return State(state.server, bodies)

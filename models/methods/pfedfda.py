@@ -121,7 +121,8 @@ class PFedFDA(AveragedWeights):
         heads = [head_under(task, everyone, support) for support in supports]
         body = repeat(part(state.server, "body"), len(cohort))
         sent = nest("classes", everyone._asdict())
-        return Start(join(task, body, stack(heads)), shared=sent, memory=supports)
+        weights, head = join(task, body, stack(heads)), tuple(heads[0])
+        return Start(weights, shared=sent, memory=supports, computed=head)
 
     def finish(
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params

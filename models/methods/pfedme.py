@@ -22,7 +22,11 @@ from latecomer.models.task.objectives import half_squared_distance, half_squared
 from latecomer.models.task.state import Params, State, detached, nest, part, row, subtract
 from latecomer.models.task.task import Task
 
-_OWN = "theta_i"  # Section of a client's personal weights, beside those of its w.
+_OWN = "theta_i."
+"""Section of a client's personal weights, beside those of its ``w``: its dot makes names that no
+module of a net can have, ``theta_i..weight``."""
+_KEPT = "theta_i"
+"""Section of them where they are kept, without others beside them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +103,7 @@ class PFedMe(FineTuned, GlobalWeights):
         """Return random global weights, and clients that have no ``theta`` yet."""
         n, state = len(clients), super().init(task, clients, first, generator)
         thetas = {k: torch.zeros(n, *shape, dtype=task.dtype) for k, shape in task.shapes.items()}
-        return State(state.server, nest(_OWN, thetas) | {"has_theta": torch.zeros(n) > 0})
+        return State(state.server, nest(_KEPT, thetas) | {"has_theta": torch.zeros(n) > 0})
 
     def start(
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
@@ -143,7 +147,7 @@ class PFedMe(FineTuned, GlobalWeights):
         self, task: Task, state: State, cohort: Cohort, start: Start, final: Params
     ) -> Finish:
         """Upload the change of ``w``, keep ``theta``."""
-        personal = nest(_OWN, part(final, _OWN)) | {"has_theta": cohort.members >= 0}
+        personal = nest(_KEPT, part(final, _OWN)) | {"has_theta": cohort.members >= 0}
         return Finish(subtract({name: final[name] for name in task.shapes}, start.params), personal)
 
     def aggregate(
@@ -156,7 +160,7 @@ class PFedMe(FineTuned, GlobalWeights):
     def own_model(self, task: Task, state: State, index: int) -> Params | None:
         """Return the client's own ``theta``, if it ever trained and is not to be fitted anew."""
         kept = self.thetas == "kept" and state.clients["has_theta"][index]
-        return row(part(state.clients, _OWN), index) if kept else None
+        return row(part(state.clients, _KEPT), index) if kept else None
 
     def tuning(self, task: Task, state: State) -> Tuning:
         """Return the training of a ``theta`` tied to the global weights."""

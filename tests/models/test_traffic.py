@@ -1,6 +1,6 @@
 """Bytes and numbers per client, against sums by hand on the digits net."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
@@ -49,6 +49,8 @@ BY_HAND = {
     "flux": (WEIGHTS, WEIGHTS, 0),
     # Half of the rounds tell a profile of 22 groups of 10; its first 20 entries are kept.
     "feroma": (WEIGHTS, WEIGHTS + 110, WEIGHTS + 20),
+    # Means of 10 classes and one covariance of 32 features; the head is computed from them.
+    "pfedfda": (WEIGHTS - HEAD + 320 + 1024, WEIGHTS - HEAD + 320 + 1024, 0),
     "pfedhn": (WEIGHTS, WEIGHTS, 2 * DIM),  # an embedding and its momentum
     "pfedhn_pc": (WEIGHTS - HEAD, WEIGHTS - HEAD, 2 * DIM + HEAD),
     # encoder down, its slope up, descriptor up, its slope down
@@ -69,6 +71,17 @@ def test_every_method_can_be_counted(name: str) -> None:
     found = traffic(make_method(name), task)
     assert (found.up > 0, found.down > 0) == (name != "local", name != "local")
     assert found == traffic(make_method(name), task, random_population(task, 40))
+
+
+def test_a_head_that_clients_compute_is_counted_for_no_client() -> None:
+    task, method = digits(), make_method("pfedfda")
+    many = random_population(task, 3)
+    # Ten samples of each class: a client's own covariance is no identity, and neither is the mean.
+    x = task.random_inputs(100, torch.Generator().manual_seed(1))
+    rows, sizes = torch.arange(100).expand(3, 100), torch.full((3,), 100)
+    y = torch.arange(100) % 10
+    many = replace(many, x=x, y=y, support=rows, query=rows, support_sizes=sizes, query_sizes=sizes)
+    assert traffic(method, task, many) == traffic(method, task)
 
 
 def test_phases_are_averaged_over_rounds() -> None:

@@ -292,6 +292,10 @@ def test_other_directories_are_refused_untouched(double, study, tmp_path):
             "train.local_steps must be at least 2 for fedrep, whose .* in turn, got 1",
         ),
         (
+            {"methods": ["fedavg", "flux"], "train": {**STUDY["train"], "rounds": 1}},
+            "train.rounds must be at least 2 for flux, which trains in 2 phases, .*, got 1",
+        ),
+        (
             {"methods": ["fedavg", {"name": "fedper", "head_layers": 9}]},
             "methods.1: fedper cannot .*: head_layers must be at most the",
         ),

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.local_steps import LocalSGD, fine_tune
 from latecomer.models.engine.method import Context, Predictor
-from latecomer.models.engine.phases import Phase, Stage, divide, plan
+from latecomer.models.engine.phases import Phase, Stage, divide, plan, refuse_few_rounds
 from latecomer.models.engine.schedule import Cohort, TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.families.averaged_weights import AveragedWeights
@@ -98,6 +98,18 @@ def test_fewer_steps_than_stages_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=r"at least 2 for layered, .*got 1$"):
         train(Layered(), task, make_population(), replace(CONFIG, local_steps=1), seed=0)
+
+
+def test_fewer_rounds_than_phases_are_refused(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    clients, phases = make_population(), Layered().phases(task)
+    with pytest.raises(ValueError, match=r"rounds must be .* 2 for layered, .* 2 phases.*, got 1$"):
+        refuse_few_rounds(phases, 1, "layered")
+    refuse_few_rounds(phases, 2, "layered")
+    Layered.phases_met.clear()
+    train(Layered(), task, clients, replace(CONFIG, rounds=2), seed=0)
+    assert Layered.phases_met == ["head", "both"]
 
 
 def test_heads_and_bodies(task: Task) -> None:

@@ -80,7 +80,7 @@ def test_pfedme_moves_along_the_gradient_of_the_envelope(
     here = {k: v.requires_grad_() for k, v in exact.initial(generator()).items()}
 
     def envelope(at: Params) -> torch.Tensor:
-        params = at | nest("theta_i", {k: v.detach() for k, v in at.items()})
+        params = at | nest("theta_i.", {k: v.detach() for k, v in at.items()})
         return method.objective(exact, params, Context(), (batch,), 0)
 
     value = envelope(here)
