@@ -85,13 +85,13 @@ def make_report(
         Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
     ],
     asks: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="KINDS",
             help="Answer something else first: bounds, shift, gap, accuracy, paper, certificate; "
             "several with commas.  The page is report-KINDS.html.",
         ),
-    ] = "",
+    ] = None,
 ) -> None:
     """Write the report of a run.
 
@@ -100,11 +100,11 @@ def make_report(
     from latecomer.commands.finished_run import page_as_it_is
     from latecomer.commands.status_lines import tell_missing
 
-    page = None if asks else page_as_it_is(directory)
+    page = page_as_it_is(directory) if asks is None else None
     if page is None:
         from latecomer.reports.page.page import report
 
-        kinds = tuple(kind.strip() for kind in asks.split(",") if kind)
+        kinds = () if asks is None else tuple(kind.strip() for kind in asks.split(","))
         page = report(directory, asks=kinds)
         tell_missing(directory)
     typer.echo(page)

@@ -67,7 +67,18 @@ class OneLineErrors(TyperGroup):
             raise InputError(
                 f"no command {args[0]!r}{nearest(args[0], names)}; commands: {', '.join(names)}"
             )
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        _refuse_repeated(type(ctx)(command, info_name=name, parent=ctx), rest)
+        return name, command, rest
+
+
+def _refuse_repeated(ctx: Any, args: list[str]) -> None:
+    """Refuse an option that is given twice, of which the parser would take the last."""
+    _, _, given = ctx.command.make_parser(ctx).parse_args(list(args))
+    for place, option in enumerate(given):
+        single = option.param_type_name == "option" and not (option.multiple or option.is_flag)
+        if single and option in given[:place]:
+            raise InputError(f"{option.opts[0]} must be given once, got it twice")
 
 
 def _at_home(option: re.Match[str]) -> str:
