@@ -151,7 +151,7 @@ def one_of_models(
     def chosen(value: Any) -> str | None:
         if isinstance(value, dict):
             return str(value[key]) if key in value else unless_given
-        return str(getattr(value, key, unless_given))
+        return getattr(value, key, unless_given)
 
     tagged = tuple(Annotated[model, Tag(name)] for name, model in models.items())
     return Annotated[Union[tagged], Discriminator(chosen)]  # noqa: UP007

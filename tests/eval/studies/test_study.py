@@ -167,6 +167,14 @@ def test_overrides_reach_into_sections_and_lists():
         ("certificates.0.dleta=.1", "did you mean certificates.0.delta?"),
         ("split.class_per_client=2", "did you mean split.classes_per_client?"),
         ("split.alpha=1.0", "split.alpha is no setting of a by_class split"),
+        ("split=null", "split must be a mapping of keys to values, got None"),
+        ("split=iid", "split must be a mapping of keys to values, got 'iid'"),
+        (
+            "split.kind=null",
+            "natural, client_mixtures, client_types, environment, frozen, got None",
+        ),
+        ("certificates.0.route=null", "certificates.0.route must be one of r0, r1, r2, r3, r4, r5"),
+        ("certificates.0=null", "certificates.0: must be a mapping of keys to values, got None"),
         ("split.kind=byclass", "got 'byclass'; did you mean 'by_class'?"),
         (
             "train.path=fast",
