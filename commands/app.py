@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from latecomer.commands.arguments import Json
+from latecomer.commands.arguments import Json, real_option
 from latecomer.commands.certify import certify_file
 from latecomer.commands.data import data_app
 from latecomer.commands.examples import examples
@@ -118,7 +118,7 @@ def draw_figures(
     kind: Annotated[str, typer.Option("--format", metavar="KIND", help="pdf or png.")] = "pdf",
     width: Annotated[
         float | None,
-        typer.Option(metavar="INCHES", help="Width of the paper's column, such as 3.25."),
+        real_option("--width", "Width of the paper's column, such as 3.25.", "INCHES"),
     ] = None,
     font: Annotated[str, typer.Option(metavar="FONT", help="sans or serif.")] = "sans",
 ) -> None:

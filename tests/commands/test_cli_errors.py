@@ -53,6 +53,28 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
             "--root must be given once, got it twice",
         ),
         (["certify", "x.csv", "--shift", "kl=1", "--shift", "tv=.1"], "x.csv: no such file"),
+        (["status", ""], "DIR must not be empty, got ''"),
+        (["run", "quickstart", "--out="], "--out must not be empty, got ''"),
+        (["run", "quickstart", "--adopt", "a", "--adopt", ""], "--adopt must not be empty, got ''"),
+        (["data", "fetch", "mnist", "--root", ""], "--root must not be empty, got ''"),
+        (["run", "quickstart", "--device", ""], "--device must not be empty, got ''"),
+        (["certify", "x.csv", "--best-of", ""], "--best-of must not be empty, got ''"),
+        (
+            ["certify", "x.csv", "--above", "1_0"],
+            "--above must be numbers with commas between, got '1_0'",
+        ),
+        (
+            ["certify", "x.csv", "--loss-max", "\u0663"],
+            "invalid value for --loss-max: must be a number, got '\u0663'",
+        ),
+        (
+            ["figures", "absent", "--width", "1_0"],
+            "invalid value for --width: must be a number, got '1_0'",
+        ),
+        (
+            ["methods", "FEDAVG"],
+            "no method 'FEDAVG'; did you mean 'fedavg'?; 'latecomer methods' lists them",
+        ),
         (["certify", "absent.csv"], "absent.csv: no such file"),
         (["certify", "a\nb\x1b.csv"], "a; b\\x1b.csv: no such file"),
         (
@@ -162,7 +184,7 @@ def test_a_file_in_the_way_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
-@pytest.mark.parametrize("asks", ["", ",", " ", "gap,"])
+@pytest.mark.parametrize("asks", [",", " ", "gap,"])
 def test_every_question_must_have_a_name(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latecomer.reports.page.page.report", lambda _, asks: asking({}, asks))
     code, _, told = invoke("report", "run", "--asks", asks)
