@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from latecomer.bounds.certificate import Array
 
 __all__ = [
+    "LEAST_PROBABILITY",
     "above",
     "at_most",
     "at_once",
@@ -39,6 +40,8 @@ __all__ = [
 
 _SHOWN = 200  # characters of a value
 _MOST_COUNT = 2**62
+LEAST_PROBABILITY = 1e-287
+"""Of failing: the largest count over a smaller one is infinite."""
 
 
 def _shown(value: float) -> str:
@@ -139,12 +142,10 @@ def between(name: str, value: ArrayLike, low: float, high: float) -> Array:
 
 
 def failure_probability(name: str, value: ArrayLike) -> Array:
-    """Return ``value`` as float64 with ``0 < value < 1``, and not below 1e-287.
-
-    The largest count over a smaller one is infinite.
-    """
+    """Return ``value`` as float64 with ``0 < value < 1``, and not below the least."""
     array = between(name, value, 0.0, 1.0)
-    _refuse(name, "must be at least 1e-287", array, array < 1e-287)
+    legal = f"must be at least {_shown(LEAST_PROBABILITY)}"
+    _refuse(name, legal, array, array < LEAST_PROBABILITY)
     return array
 
 

@@ -221,6 +221,13 @@ def test_overrides_reach_into_sections_and_lists():
         ("bounds=[pefll]", "did you mean 'pefll_32'?"),
         ("certificates.0.rule=wsr_averaged", "leave the rule out"),
         ("certificates.0.alpha=0.1", "certificates.0.alpha is no setting of rule product"),
+        ("certificates.0.delta=1e-288", "delta: must be at least 1e-287, got 1e-288"),
+        ("certificates.0.realised=1", "certificates.0.realised: must be a valid boolean, got 1"),
+        ("certificates.0.realised=on", "realised: must be a valid boolean, got 'on'"),
+        (
+            "methods.0.serving={prio: em}",
+            "serving.prio is no setting; did you mean methods.0.serving.prior",
+        ),
         ("certificates.0.delta=1", "certificates.0.delta: must be less than 1"),
         ("certificates.1.delta=0.1", "certificates.1.delta is no setting of rule conformal"),
         ("study=a/b", "study: must be letters"),
