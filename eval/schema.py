@@ -159,7 +159,8 @@ def one_of_models(
     def chosen(value: Any) -> str | None:
         if isinstance(value, dict):
             return str(value[key]) if key in value else unless_given
-        return getattr(value, key, unless_given)
+        named: str | None = getattr(value, key, unless_given)
+        return named
 
     tagged = tuple(Annotated[model, Tag(name)] for name, model in models.items())
     return Annotated[Union[tagged], Discriminator(chosen)]  # noqa: UP007
