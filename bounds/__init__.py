@@ -11,7 +11,7 @@ the stated range raises ValueError, a value that is not a number TypeError, with
 the argument, the range and the value given.  What arguments are of which nothing more is said:
 
 delta
-    The probability with which the statement may fail, at least 1e-280.
+    The probability with which the statement may fail, at least 1e-287.
 loss_max
     The largest possible loss.
 losses

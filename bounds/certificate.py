@@ -118,7 +118,14 @@ def catalogued(
         @wraps(function)
         def calculator(*positional: Any, **named: Any) -> Any:
             try:
-                return function(*positional, **named)
+                # A value beyond all floats is infinite, a share of nothing 0; NaN is no value.
+                with np.errstate(all="ignore", invalid="raise"):
+                    return function(*positional, **named)
+            except FloatingPointError as error:
+                raise ValueError(
+                    f"{name} has no value among floats for numbers so far apart, it must be given"
+                    f" others, got {_numbers(named)}"
+                ) from error
             except ValueError as error:
                 # numpy names neither the arguments nor the calculator when shapes disagree.
                 if "broadcast" not in str(error):
@@ -145,6 +152,10 @@ def catalogued(
         return cast(F, calculator)
 
     return enter
+
+
+def _numbers(named: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value:g}" for key, value in named.items() if np.isscalar(value))
 
 
 @dataclass(frozen=True, eq=False)

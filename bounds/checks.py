@@ -6,6 +6,8 @@ For arrays the message shows the first offending entry and its index.
 """
 
 from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from latecomer.bounds.certificate import Array
 
 __all__ = [
+    "LEAST_PROBABILITY",
     "above",
     "at_most",
+    "at_once",
     "between",
     "count",
     "failure_probability",
@@ -34,6 +38,11 @@ __all__ = [
     "written",
 ]
 
+_SHOWN = 200  # characters of a value
+_MOST_COUNT = 2**62
+LEAST_PROBABILITY = 1e-287
+"""Of failing: the largest count over a smaller one is infinite."""
+
 
 def _shown(value: float) -> str:
     """Return the shortest text that reads back as the number, without ".0" for whole numbers."""
@@ -41,8 +50,9 @@ def _shown(value: float) -> str:
 
 
 def written(value: object) -> str:
-    """Return how a value is written in Python, on one line."""
-    return " ".join(repr(value).split())
+    """Return how a value is written in Python, on one line that can be read."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _refuse(name: str, legal: str, array: NDArray[Any], wrong: NDArray[np.bool_]) -> None:
@@ -59,11 +69,39 @@ def real(name: str, value: ArrayLike, *, legal: str = "must be a finite number")
         raw = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} {legal}, got {name}={written(value)}") from error
-    if raw.dtype.kind not in "iuf":
+    except (TypeError, RuntimeError) as error:  # of a tensor on a GPU, or one with a gradient
+        why = " ".join(str(error).split())
+        raise TypeError(f"{name} {legal}, got {name}={written(value)}: {why}") from error
+    if raw.dtype.kind == "O":
+        raw = _of_numbers(raw)
+    if raw.dtype.kind not in "iuf" or _holds_boolean(value) or np.ma.is_masked(value):
         raise TypeError(f"{name} {legal}, got {name}={written(value)}")
-    array = raw.astype(np.float64)
+    with np.errstate(over="ignore"):  # of a wider float
+        array = raw.astype(np.float64) + 0.0  # no -0.0, of which a logarithm is NaN
     _refuse(name, legal, array, ~np.isfinite(array))
     return array
+
+
+def _of_numbers(objects: NDArray[Any]) -> NDArray[Any]:
+    """Return Python's numbers of any kind and length as floats; other objects as they are."""
+    held = objects.ravel().tolist()
+    if not all(isinstance(one, Real | Decimal) and not isinstance(one, bool) for one in held):
+        return objects
+    return np.array([_as_float(one) for one in held]).reshape(objects.shape)
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _holds_boolean(value: object) -> bool:
+    """Whether a list holds True or False, which beside numbers NumPy takes for 1 and 0."""
+    if isinstance(value, list | tuple):
+        return any(map(_holds_boolean, value))
+    return isinstance(value, bool | np.bool_)
 
 
 def interval(name: str, value: ArrayLike, low: float, high: float) -> Array:
@@ -104,32 +142,37 @@ def between(name: str, value: ArrayLike, low: float, high: float) -> Array:
 
 
 def failure_probability(name: str, value: ArrayLike) -> Array:
-    """Return ``value`` as float64 with ``0 < value < 1``, and not below 1e-280.
-
-    A count over a smaller one may be infinite.  Calculators call each other with shares of what
-    was given, for which there is room.
-    """
+    """Return ``value`` as float64 with ``0 < value < 1``, and not below the least."""
     array = between(name, value, 0.0, 1.0)
-    _refuse(name, "must be at least 1e-280", array, array < 1e-287)
+    legal = f"must be at least {_shown(LEAST_PROBABILITY)}"
+    _refuse(name, legal, array, array < LEAST_PROBABILITY)
     return array
 
 
-def count(name: str, value: ArrayLike, *, minimum: int = 1) -> NDArray[np.int64]:
-    """Return ``value`` as int64 with ``value >= minimum``; integral floats pass."""
+def count(
+    name: str, value: ArrayLike, *, minimum: int = 1, most: int = _MOST_COUNT
+) -> NDArray[np.int64]:
+    """Return ``value`` as int64 with ``minimum <= value <= most``; integral floats pass."""
     legal = f"must be a whole number of at least {minimum}"
     array = real(name, value, legal=legal)
-    _refuse(name, legal, array, (array != np.floor(array)) | (array < minimum) | (array > 2**62))
+    _refuse(name, legal, array, (array != np.floor(array)) | (array < minimum))
+    _refuse(name, f"{legal} and at most {_shown(most)}", array, array > most)
     return array.astype(np.int64)
 
 
-def one_count(name: str, value: ArrayLike, *, minimum: int = 1) -> int:
-    """Return ``value`` as one int with ``value >= minimum``; an integral float passes."""
-    found = count(name, value, minimum=minimum)
+def one_count(name: str, value: ArrayLike, *, minimum: int = 1, most: int = _MOST_COUNT) -> int:
+    """Return ``value`` as one int with ``minimum <= value <= most``; an integral float passes."""
+    found = count(name, value, minimum=minimum, most=most)
     if found.ndim:
         raise ValueError(
             f"{name} must be one whole number of at least {minimum}, got shape {found.shape}"
         )
     return int(found)
+
+
+def at_once(name: str, value: ArrayLike) -> int:
+    """Return a number of bets or orders, for each of which a wealth of every client is held."""
+    return one_count(name, value, most=100_000)
 
 
 def at_most(name: str, value: NDArray[Any], limit_name: str, limit: NDArray[Any]) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from latecomer.bounds.certificate import Array, Certificate, certificate
 from latecomer.bounds.held_out.counting import clopper_pearson, dkw_band, pool_fraction
 from latecomer.bounds.held_out.local_levels import local_level_band
-from latecomer.bounds.held_out.pool_curve import pool_band
+from latecomer.bounds.held_out.pool_curve import LARGEST_POOL, pool_band
+from latecomer.errors import InputError
 
 BANDS = ("local_levels", "dkw")
 """Bands of independent clients' shares, the default first."""
@@ -90,6 +91,8 @@ def share_band(
     """
     above = 1.0 - np.arange(n_clients + 1) / n_clients
     if pool_size is not None:
+        if pool_size > LARGEST_POOL:
+            raise InputError(f"curve needs a pool_size of at most {LARGEST_POOL}, got {pool_size}")
         width = float(pool_band(n_sampled=n_clients, pool_size=pool_size, delta=delta))
         return Band("pool_band", width, np.minimum(1.0, above + width))
     if band == "dkw":

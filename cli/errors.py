@@ -46,8 +46,12 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     --------
     >>> nearest("quickstrat", ["quickstart", "table1"])
     "; did you mean 'quickstart'?"
-    >>> nearest("zzz", ["quickstart"])
-    ''
+    >>> nearest("zzz", ["quickstart"]), nearest("FEDAVG", ["fedavg"])
+    ('', "; did you mean 'fedavg'?")
     """
-    matches = get_close_matches(name, list(choices), n=1)
+    listed = list(choices)
+    # In other letters only where nothing is near as it is written.
+    matches = get_close_matches(name, listed, n=1) or [
+        one for one in listed if one.casefold() == name.casefold()
+    ]
     return f"; did you mean {matches[0]!r}?" if matches else ""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from latecomer.commands.arguments import Json
+from latecomer.commands.arguments import Json, real_option
 from latecomer.commands.certify import certify_file
 from latecomer.commands.data import data_app
 from latecomer.commands.examples import examples
@@ -85,13 +85,13 @@ def make_report(
         Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
     ],
     asks: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="KINDS",
             help="Answer something else first: bounds, shift, gap, accuracy, paper, certificate; "
             "several with commas.  The page is report-KINDS.html.",
         ),
-    ] = "",
+    ] = None,
 ) -> None:
     """Write the report of a run.
 
@@ -100,11 +100,11 @@ def make_report(
     from latecomer.commands.finished_run import page_as_it_is
     from latecomer.commands.status_lines import tell_missing
 
-    page = None if asks else page_as_it_is(directory)
+    page = page_as_it_is(directory) if asks is None else None
     if page is None:
         from latecomer.reports.page.page import report
 
-        kinds = tuple(kind.strip() for kind in asks.split(",") if kind)
+        kinds = () if asks is None else tuple(kind.strip() for kind in asks.split(","))
         page = report(directory, asks=kinds)
         tell_missing(directory)
     typer.echo(page)
@@ -118,7 +118,7 @@ def draw_figures(
     kind: Annotated[str, typer.Option("--format", metavar="KIND", help="pdf or png.")] = "pdf",
     width: Annotated[
         float | None,
-        typer.Option(metavar="INCHES", help="Width of the paper's column, such as 3.25."),
+        real_option("--width", "Width of the paper's column, such as 3.25.", "INCHES"),
     ] = None,
     font: Annotated[str, typer.Option(metavar="FONT", help="sans or serif.")] = "sans",
 ) -> None:

@@ -24,17 +24,24 @@ def _reader(option: str, kind: type[float], legal: str) -> Callable[[Any], Any]:
 
     def read(text: Any) -> Any:
         try:
-            return kind(text)
+            return kind(_plain(text))
         except ValueError as error:
             raise typer.BadParameter(f"must be {legal}, got {text!r}", param_hint=option) from error
 
     return read
 
 
-def real_option(option: str, meaning: str) -> Any:
+def _plain(text: Any) -> Any:
+    """Return a number's text; Python reads 1_0 and digits of every script too, files do not."""
+    if isinstance(text, str) and ("_" in text or not text.isascii()):
+        raise ValueError(text)
+    return text
+
+
+def real_option(option: str, meaning: str, metavar: str = "NUMBER") -> Any:
     """Return an option that holds a number."""
     read = _reader(option, float, "a number")
-    return typer.Option(option, parser=read, metavar="NUMBER", help=meaning)
+    return typer.Option(option, parser=read, metavar=metavar, help=meaning)
 
 
 def whole_option(option: str, meaning: str) -> Any:
@@ -58,7 +65,7 @@ def numbers(option: str, text: str | None) -> list[float]:
     if text is None:
         return []
     try:
-        return [float(part) for part in text.split(",")]
+        return [float(_plain(part)) for part in text.split(",")]
     except ValueError as error:
         raise InputError(f"{option} must be numbers with commas between, got {text!r}") from error
 

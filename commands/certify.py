@@ -175,7 +175,7 @@ def certify_file(
         losses,
         delta=delta,
         rule=rule,
-        best_of=best_of.split(",") if best_of else (),
+        best_of=() if best_of is None else best_of.split(","),
         alpha=alpha,
         pool_size=pool_size,
         loss_max=loss_max,

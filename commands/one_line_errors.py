@@ -67,7 +67,25 @@ class OneLineErrors(TyperGroup):
             raise InputError(
                 f"no command {args[0]!r}{nearest(args[0], names)}; commands: {', '.join(names)}"
             )
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        _check_given(type(ctx)(command, info_name=name, parent=ctx), rest)
+        return name, command, rest
+
+
+def _check_given(ctx: Any, args: list[str]) -> None:
+    """Refuse an option that is given twice, of which the last would count, or as no text.
+
+    As a path no text is the folder one is in; most often it is a variable that was never set.
+    """
+    values, _, given = ctx.command.make_parser(ctx).parse_args(list(args))
+    for place, one in enumerate(given):
+        option = one.param_type_name == "option"
+        called = one.opts[0] if option else one.metavar
+        if option and one in given[:place] and not (one.multiple or one.is_flag):
+            raise InputError(f"{called} must be given once, got it twice")
+        held = values.get(one.name)
+        if one.name != "note" and "" in (held if isinstance(held, list) else [held]):
+            raise InputError(f"{called} must not be empty, got ''")
 
 
 def _at_home(option: re.Match[str]) -> str:

@@ -15,6 +15,7 @@ from pydantic import (
     Tag,
 )
 
+from latecomer.bounds.checks import LEAST_PROBABILITY
 from latecomer.checks import MOST_COUNT
 
 
@@ -27,6 +28,13 @@ class Settings(BaseModel):
 def _countable(value: Any) -> Any:
     if value > MOST_COUNT:
         raise ValueError(f"must be a whole number of at most {MOST_COUNT}")
+    return value
+
+
+def _for_bounds(value: float) -> float:
+    """Refuse before any training what bounds refuse after it."""
+    if value < LEAST_PROBABILITY:
+        raise ValueError(f"must be at least {LEAST_PROBABILITY:g}")
     return value
 
 
@@ -76,7 +84,7 @@ Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]
 Share = Annotated[Number, Field(ge=0, lt=1)]
-Probability = Annotated[Number, Field(gt=0, lt=1)]
+Probability = Annotated[Number, Field(gt=0, lt=1), AfterValidator(_for_bounds)]
 Amount = Annotated[
     Any, BeforeValidator(_amount), Legal("a whole number of at least 0, or a fraction below 1")
 ]
@@ -151,7 +159,8 @@ def one_of_models(
     def chosen(value: Any) -> str | None:
         if isinstance(value, dict):
             return str(value[key]) if key in value else unless_given
-        return str(getattr(value, key, unless_given))
+        named: str | None = getattr(value, key, unless_given)
+        return named
 
     tagged = tuple(Annotated[model, Tag(name)] for name, model in models.items())
     return Annotated[Union[tagged], Discriminator(chosen)]  # noqa: UP007

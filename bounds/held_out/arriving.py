@@ -132,7 +132,7 @@ def betting_mixture_path(
     top = checks.largest_loss("loss_max", loss_max)
     scores = checks.losses_in("losses", losses, loss_max=top)
     failure = checks.failure_probability("delta", delta)
-    fixed = checks.one_count("n_bets", n_bets)
+    fixed = checks.at_once("n_bets", n_bets)
     unit = scores / top
     shape = np.broadcast_shapes(unit.shape[:-1], failure.shape)
     least, path = np.ones(shape), []

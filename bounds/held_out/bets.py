@@ -87,7 +87,7 @@ def product_bets() -> Bets:
 
 def betting_mixture_bets(n_bets: int = 10) -> Bets:
     """Bets of ``betting_mixture``: the average of prod (1 - l (L_i - R)) over l = 1, 1/2, ..."""
-    fixed = checks.one_count("n_bets", n_bets)
+    fixed = checks.at_once("n_bets", n_bets)
     return Bets(
         "betting_mixture",
         "iid or finite-pool",
@@ -141,7 +141,7 @@ def product_wor_bets(pool_size: ArrayLike) -> Bets:
 def betting_wor_bets(pool_size: ArrayLike, n_bets: int = 5) -> Bets:
     """Bets of ``betting_wor``, along the order of sampling."""
     pool = checks.count("pool_size", pool_size).astype(np.float64)
-    fixed = checks.one_count("n_bets", n_bets)
+    fixed = checks.at_once("n_bets", n_bets)
     return Bets(
         "betting_wor",
         "finite-pool",
@@ -178,7 +178,7 @@ def betting_wor_averaged_bets(
 ) -> Bets:
     """Bets of ``betting_wor_averaged``: last wealths averaged over orders drawn once, here."""
     pool = checks.count("pool_size", pool_size).astype(np.float64)
-    fixed = checks.one_count("n_bets", n_bets)
+    fixed = checks.at_once("n_bets", n_bets)
     how = draw(n_orders, seed, in_order)
     return Bets(
         "betting_wor_averaged",

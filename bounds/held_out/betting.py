@@ -90,7 +90,7 @@ def bet_weights(n_bets: int | None, weights: ArrayLike | None) -> Array:
         The weights are no list of numbers in [0, 1] that sum to 1, or not as many as ``n_bets``.
     """
     if weights is None:
-        number = 5 if n_bets is None else checks.one_count("n_bets", n_bets)
+        number = 5 if n_bets is None else checks.at_once("n_bets", n_bets)
         return np.full(number, 1.0 / number)
     given = checks.interval("weights", weights, 0.0, 1.0)
     legal = "weights must be a list of numbers in [0, 1] that sum to 1"
@@ -99,7 +99,7 @@ def bet_weights(n_bets: int | None, weights: ArrayLike | None) -> Array:
     total = float(given.sum())
     if abs(total - 1.0) > 1e-9:
         raise ValueError(f"{legal}, got sum={total:.12g}")
-    if n_bets is not None and checks.one_count("n_bets", n_bets) != given.size:
+    if n_bets is not None and checks.at_once("n_bets", n_bets) != given.size:
         raise ValueError(
             f"n_bets must be left out beside {given.size} weights, got n_bets={n_bets}"
         )
@@ -334,7 +334,7 @@ def betting_mixture(
     >>> round(float(betting_mixture(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 10)
     0.2586384373
     """
-    fixed = checks.one_count("n_bets", n_bets)
+    fixed = checks.at_once("n_bets", n_bets)
     return _mixture(
         "betting_mixture", lambda unit: fixed_bets(unit, fixed), losses, delta, loss_max
     )

@@ -82,7 +82,7 @@ def local_level_band(*, n_clients: ArrayLike, delta: ArrayLike) -> Array:
 
     Parameters
     ----------
-    n_clients : int, at least 1
+    n_clients : int, from 1 to 10 million
         Clients k; above 2,000 the band is that of ``dkw_band``.
     delta : float, in (0, 1)
 
@@ -96,7 +96,7 @@ def local_level_band(*, n_clients: ArrayLike, delta: ArrayLike) -> Array:
     >>> local_level_band(n_clients=30, delta=0.05)[[0, 15, 30]].round(4).tolist()
     [1.0, 0.7396, 0.1667]
     """
-    k = checks.count("n_clients", n_clients)
+    k = checks.count("n_clients", n_clients, most=10**7)
     failure = checks.failure_probability("delta", delta)
     if k.ndim or failure.ndim:
         name = "n_clients" if k.ndim else "delta"

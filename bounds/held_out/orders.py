@@ -114,7 +114,7 @@ def draw(n_orders: int | None, seed: int | None, in_order: bool) -> Draw:
 
     Along the order of sampling any fixed permutations do, and those of seed 0 are taken.
     """
-    number = None if n_orders is None else checks.one_count("n_orders", n_orders)
+    number = None if n_orders is None else checks.at_once("n_orders", n_orders)
     stands = checks.flag("in_order", in_order)
     if seed is None:
         return Draw(number, 0 if stands else fresh_seed(), stands)

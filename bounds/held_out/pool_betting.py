@@ -200,7 +200,7 @@ def betting_wor(
     0.24674
     """
     scores, failure, pool = _checked(losses, delta, pool_size)
-    n_fixed = checks.one_count("n_bets", n_bets)
+    n_fixed = checks.at_once("n_bets", n_bets)
     won = bets_path(scores, pool, n_fixed)
     value = _pool_root(lambda risk: won(risk).max(axis=-1), scores, pool, failure)
     return _certificate("betting_wor", scores, value, failure, "clients")
@@ -331,5 +331,5 @@ def betting_wor_averaged(
     """
     scores, failure, pool = _checked(losses, delta, pool_size)
     how = draw(n_orders, seed, in_order)
-    each = bets_of_orders(scores, pool, checks.one_count("n_bets", n_bets), how)
+    each = bets_of_orders(scores, pool, checks.at_once("n_bets", n_bets), how)
     return _over_orders("betting_wor_averaged", each, scores, pool, failure, how)

@@ -6,7 +6,10 @@ from numpy.typing import ArrayLike
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, catalogued, rounded_up
 
-__all__ = ["pool_band"]
+__all__ = ["LARGEST_POOL", "pool_band"]
+
+LARGEST_POOL = 100_000
+"""Clients of a pool that is walked down one by one, some thirty times."""
 
 
 @catalogued(
@@ -31,7 +34,7 @@ def pool_band(*, n_sampled: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -
     Parameters
     ----------
     n_sampled, pool_size, delta
-        As for :func:`latecomer.bounds.held_out.counting.pool_fraction`.
+        As for :func:`latecomer.bounds.held_out.counting.pool_fraction`; at most 100,000 clients.
 
     Examples
     --------
@@ -39,7 +42,7 @@ def pool_band(*, n_sampled: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -
     0.1083
     """
     n = checks.count("n_sampled", n_sampled)
-    pool = checks.count("pool_size", pool_size)
+    pool = checks.count("pool_size", pool_size, most=LARGEST_POOL)
     failure = checks.failure_probability("delta", delta)
     checks.at_most("n_sampled", n, "pool_size", pool)
     n, pool, failure = np.broadcast_arrays(n, pool, failure)
@@ -56,15 +59,15 @@ def _width(n: int, pool: int, delta: float) -> float:
     while high - low > 1:
         middle = (low + high) // 2
         # Slightly below delta, so that rounding in the sum can only widen the band.
-        if _exceeds(middle, n, pool) <= delta * (1.0 - 1e-10):
+        if _within(middle, n, pool, delta * (1.0 - 1e-10)):
             high = middle
         else:
             low = middle
     return high / (n * pool)
 
 
-def _exceeds(limit: int, n: int, pool: int) -> float:
-    """P(some b has b n - H_b N > limit), walking down the pool from its worst client."""
+def _within(limit: int, n: int, pool: int, most: float) -> bool:
+    """P(some b has b n - H_b N > limit) <= most, walking down the pool from its worst client."""
     held = np.arange(n + 1)
     weight = np.zeros(n + 1)
     weight[0] = 1.0
@@ -76,4 +79,6 @@ def _exceeds(limit: int, n: int, pool: int) -> float:
         too_low = worst * n - held * pool > limit
         lost += float(weight[too_low].sum())
         weight[too_low] = 0.0
-    return lost
+        if lost > most:
+            return False
+    return True

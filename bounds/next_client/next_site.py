@@ -136,14 +136,19 @@ def _interval(
         per_client(name, listed, minimum=3)
     k = checks.same_length(estimates=y, variances=v)
     miss = checks.failure_probability("alpha", alpha)
-    inverse = 1.0 / v
+    # By a power of 2, which rounds nothing: squares of inverse variances are numbers.
+    unit = np.ldexp(0.5, np.frexp(v.min(axis=-1))[1])
+    inverse = unit[..., None] / v
     total = inverse.sum(axis=-1)
     centre = (inverse * y).sum(axis=-1) / total
     spread = (inverse * (y - centre[..., None]) ** 2).sum(axis=-1)
-    excess = (spread - (k - 1)) / (total - (inverse**2).sum(axis=-1) / total)
+    excess = (spread - (k - 1) * unit) / (total - (inverse**2).sum(axis=-1) / total)
     between = np.maximum(excess, 0.0)
     weights = 1.0 / (v + between[..., None])
     mean = (weights * y).sum(axis=-1) / weights.sum(axis=-1)
     error = squared_error(weights, y - mean[..., None])
-    reach = scipy.special.stdtrit(k - 2, 1.0 - miss / 2.0) * np.sqrt(between + error)
+    # Next to 1 a probability keeps too few digits, or is 1.
+    upper = scipy.special.stdtrit(k - 2, 1.0 - miss / 2.0)
+    quantile = np.where(miss < 1e-8, -scipy.special.stdtrit(k - 2, miss / 2.0), upper)
+    reach = quantile * np.sqrt(between + error)
     return SiteInterval(mean, np.sqrt(error), between, mean - reach, mean + reach)

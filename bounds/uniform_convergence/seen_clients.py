@@ -14,6 +14,7 @@ from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.checks import (
     count,
     failure_probability,
+    interval,
     largest_loss,
     nonnegative,
     positive,
@@ -39,7 +40,9 @@ def needed(log_factor: Array, capacity: Array, epsilon: Array, coefficient: floa
 def smallest_epsilon(enough: Callable[[Array], Array], low: Array, high: Array) -> Array:
     """Bisect for the smallest epsilon where ``enough`` holds; the end returned satisfies it."""
     for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
+        # By factors while the ends are far apart: epsilon may be of any size.
+        far = (low > 0.0) & (high > 4.0 * low)
+        middle = np.where(far, np.sqrt(low) * np.sqrt(high), 0.5 * (low + high))
         holds = enough(middle)
         low, high = np.where(holds, low, middle), np.where(holds, middle, high)
     return np.asarray(high)
@@ -111,7 +114,10 @@ def log_cover_ball(
     d = count("dimension", dimension, minimum=0)
     ball = positive("ball_radius", ball_radius)
     cover = positive("cover_radius", cover_radius)
-    return np.asarray(np.where(cover >= ball, 0.0, d * np.log1p(2.0 * ball / cover)))
+    ratio = 2.0 * ball / cover
+    of_logs = np.log(2.0) + np.log(ball) - np.log(cover)
+    log_number = d * np.where(np.isfinite(ratio), np.log1p(ratio), of_logs)
+    return np.asarray(np.where(cover >= ball, 0.0, log_number))
 
 
 def _weights(
@@ -122,7 +128,8 @@ def _weights(
 ) -> Array:
     per_client = count("descriptor_dim", descriptor_dim) + count("head_dim", head_dim, minimum=0)
     shared = count("hypernetwork_dim", hypernetwork_dim)
-    return np.asarray(shared + count("n_clients", n_clients) * per_client)
+    all_of_them = shared + count("n_clients", n_clients) * per_client.astype(np.float64)
+    return count("hypernetwork_dim + n_clients (descriptor_dim + head_dim)", all_of_them)
 
 
 def _lipschitz(
@@ -135,7 +142,10 @@ def _lipschitz(
     positive("weight_lipschitz + descriptor_lipschitz", through)
     # A head is weights of the target itself: its own step moves the loss as well.
     headed = count("head_dim", head_dim, minimum=0) > 0
-    return np.asarray(positive("loss_lipschitz", loss) * (through + headed))
+    moved = np.asarray(positive("loss_lipschitz", loss) * (through + headed))
+    return interval(
+        "loss_lipschitz (weight_lipschitz + descriptor_lipschitz)", moved, 1e-150, 1e150
+    )
 
 
 @catalogued(
@@ -193,7 +203,7 @@ def pfedhn_M(
     capacity = log_cover_ball(
         dimension=_weights(n_clients, hypernetwork_dim, descriptor_dim, head_dim),
         ball_radius=positive("radius", radius),
-        cover_radius=eps / 16.0 / through,
+        cover_radius=interval("epsilon", eps, 1e-150, 1e150) / 16.0 / through,
     )
     return baxter_thm4_m(
         log_capacity_samples=capacity,
@@ -259,7 +269,7 @@ def pfedhn_eps(
         m=count("n_samples", n_samples).astype(np.float64),
         clients=clients,
         weights=_weights(clients, hypernetwork_dim, descriptor_dim, head_dim),
-        balls=positive("radius", radius),
+        balls=interval("radius", radius, 1e-150, 1e150),
         through=_lipschitz(loss_lipschitz, weight_lipschitz, descriptor_lipschitz, head_dim),
         failure=failure,
         scale=scale,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from latecomer.checks import wrong
+from latecomer.checks import short, wrong
 from latecomer.errors import nearest
 from latecomer.eval.routes.registry import ROUTE_SETTINGS
 from latecomer.eval.studies.settings import SPLIT_KINDS, sections
@@ -26,10 +26,13 @@ def explain(error: ValidationError) -> str:
     if kind.startswith("union_tag"):
         tag, choices = ("kind", SPLIT_KINDS) if loc[0] == "split" else ("route", _ROUTES)
         legal = ", ".join(choices)
+        if not isinstance(first["input"], dict):
+            return f"{key} must be a mapping of keys to values, got {short(first['input'])}"
         if kind == "union_tag_not_found":
             return f"{key}.{tag} must be given, one of {legal}"
-        named = str(first["ctx"]["tag"])
-        return f"{key}.{tag} must be one of {legal}, got {named!r}{nearest(named, choices)}"
+        named = first["input"].get(tag)
+        hint = nearest(named, choices) if isinstance(named, str) else ""
+        return f"{key}.{tag} must be one of {legal}, got {short(named)}{hint}"
     return f"{key}: {wrong(first)}"
 
 

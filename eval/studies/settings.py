@@ -19,6 +19,7 @@ from latecomer.eval.settings.study_sections import (
     MethodSettings,
     ModelSettings,
     OwnBound,
+    Serving,
     Shifts,
     Train,
 )
@@ -205,6 +206,7 @@ def sections() -> Mapping[str, type[Settings]]:
         **{f"split.{kind}": model for kind, model in SPLIT_SETTINGS.items()},
         "model": ModelSettings,
         "model.hypernetwork": Hypernetwork,
+        "methods.*.serving": Serving,
         "train": Train,
         "evaluation": StudyEvaluation,
         "denoising": Denoising,

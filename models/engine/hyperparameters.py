@@ -8,6 +8,8 @@ import sys
 from dataclasses import Field, field, fields
 from typing import Any
 
+import numpy as np
+
 from latecomer.checks import MOST_COUNT
 
 OF_ENTRIES = ("label", "bounds", "serving", "needs_training")
@@ -109,6 +111,10 @@ def check(owner: Any) -> None:
     """
     for declared in fields(owner):
         value = getattr(owner, declared.name)
+        if declared.metadata and isinstance(value, np.integer | np.floating):
+            plain = int(value) if isinstance(value, np.integer) else float(value)
+            value = plain if plain == value else value
+            object.__setattr__(owner, declared.name, value)  # frozen; ids hold Python's numbers
         if declared.metadata and not _holds(declared, value):
             must = legal(declared) + _besides(declared, value)
             raise ValueError(f"{declared.name} {must}, got {declared.name}={value!r}")

@@ -50,6 +50,8 @@ def asking(study: Mapping[str, Any], asks: Sequence[str]) -> dict[str, Any]:
     for kind in asks:
         if kind not in ASKS:
             raise InputError(f"asks must be among {', '.join(ASKS)}, got {kind!r}")
+        if asks.count(kind) > 1:
+            raise InputError(f"asks must not repeat an entry, got {kind!r} again")
     told = " ".join(QUESTIONS[kind] for kind in asks)
     return {**study, "asks": list(asks), "question": told}
 

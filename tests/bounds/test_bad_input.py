@@ -572,6 +572,14 @@ CONFLICTS: list[tuple[str, dict[str, Any], str]] = [
     ("betting_wor", {"pool_size": [10, 1]}, "pool_size[1]=1"),
     ("product_wor_averaged", {"pool_size": 1}, "pool_size=1"),
     ("pool_band", {"n_sampled": 11}, "n_sampled=11"),
+    ("pool_band", {"pool_size": 1e12}, "at most 100000, got pool_size=1000000000000"),
+    ("local_level_band", {"n_clients": 1e12}, "at most 10000000, got n_clients=1000000000000"),
+    ("betting_mixture", {"n_bets": 1e12}, "at most 100000, got n_bets=1000000000000"),
+    ("product_mixture", {"n_bets": 1e12}, "at most 100000, got n_bets=1000000000000"),
+    ("betting_mixture_path", {"n_bets": 1e12}, "at most 100000, got n_bets=1000000000000"),
+    ("betting_wor", {"n_bets": 1e12}, "at most 100000, got n_bets=1000000000000"),
+    ("blend", {"n_orders": 1e12}, "at most 100000, got n_orders=1000000000000"),
+    ("pfedhn_M", {"n_clients": 4e18, "descriptor_dim": 4e18}, "n_clients (descriptor_dim +"),
     ("reference_price_pool", {"n_clients": 11}, "n_clients=11"),
     ("reference_price", {"mean_loss": 1.5, "loss_max": 1.2}, "mean_loss=1.5"),
     ("emp_bernstein", {"n_samples": 1}, "n_samples=1"),
@@ -699,6 +707,29 @@ def test_scales_at_the_ends_of_the_legal_range() -> None:
     assert CATALOGUE["blend"].function(losses=[0.1, 0.2], delta=[]).value.shape == (0,)
     with pytest.raises(ValueError, match=r"loss_max must lie in \[1e-300, 1e\+300\], got"):
         CATALOGUE["product"].function(losses=[0.1], delta=0.05, loss_max=1e301)
+
+
+FAR: dict[str, dict[str, Any]] = {
+    "baxter_thm4_m": {"epsilon": 5e-324},
+    "gauss_kl_equal": {"alpha": 5e-324},
+    "pefll_31_minT": {"smoothness": 1e-300},
+    "vc_dev": {"multiplier": 1e308},
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", sorted(FAR))
+def test_beyond_all_floats_a_value_is_infinite_and_no_warning(name: str) -> None:
+    assert math.isinf(float(CATALOGUE[name].function(**LEGAL[name] | FAR[name])))
+
+
+def test_what_is_no_number_among_floats_is_refused_with_what_was_given() -> None:
+    with pytest.raises(ValueError, match=r"catoni_unequal has no value among floats.*rate=4\.9"):
+        CATALOGUE["catoni_unequal"].function(**LEGAL["catoni_unequal"] | {"rate": 5e-324})
+
+
+def test_a_negative_zero_is_zero() -> None:
+    assert math.isinf(float(CATALOGUE["kl"].function(q=0.5, p=-0.0)))
 
 
 @pytest.mark.parametrize(("name", "changes", "expected"), CONFLICTS)

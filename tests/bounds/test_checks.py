@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,11 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] 
     (checks.real, ("x", [1.0, np.nan]), ValueError, "got x[1]=nan"),
     (checks.real, ("x", [[1.0], [np.inf]]), ValueError, "got x[1, 0]=inf"),
     (checks.real, ("x", [[1.0], [1.0, 2.0]]), ValueError, "must be a finite number"),
+    (checks.real, ("x", [1, True]), TypeError, "got x=[1, True]"),
+    (checks.real, ("x", [[0.5], (np.True_,)]), TypeError, "must be a finite number"),
+    (checks.real, ("x", np.array([1, True], dtype=object)), TypeError, "must be a finite number"),
+    (checks.real, ("x", np.ma.array([1.0, 2.0], mask=[0, 1])), TypeError, "must be a finite"),
+    (checks.real, ("x", 10**400), ValueError, "x must be a finite number, got x=inf"),
     (checks.interval, ("x", 1.5, 0, 1), ValueError, "x must lie in [0, 1], got x=1.5"),
     (checks.interval, ("x", [0.5, -1], 0, 1), ValueError, "got x[1]=-1"),
     (checks.interval, ("x", 1.0000001, 0, 1), ValueError, "got x=1.0000001"),
@@ -27,11 +34,12 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] 
     (checks.between, ("x", 2, 0, 2), ValueError, "x must lie strictly between 0 and 2, got x=2"),
     (checks.failure_probability, ("d", 0), ValueError, "strictly between 0 and 1, got d=0"),
     (checks.failure_probability, ("d", 1), ValueError, "strictly between 0 and 1, got d=1"),
-    (checks.failure_probability, ("d", 5e-324), ValueError, "at least 1e-280, got d=5e-324"),
+    (checks.failure_probability, ("d", 5e-324), ValueError, "at least 1e-287, got d=5e-324"),
     (checks.count, ("n", 1.5), ValueError, "n must be a whole number of at least 1, got n=1.5"),
     (checks.count, ("n", 0), ValueError, "at least 1, got n=0"),
     (checks.count, ("n", -3), ValueError, "at least 1, got n=-3"),
-    (checks.count, ("n", 1e300), ValueError, "got n=1e+300"),
+    (checks.count, ("n", 1e300), ValueError, "and at most 4.611686018427388e+18, got n=1e+300"),
+    (checks.at_once, ("n", 100_001), ValueError, "at least 1 and at most 100000, got n=100001"),
     (checks.losses_in, ("l", 0.3), ValueError, "got the single number l=0.3"),
     (checks.losses_in, ("l", []), ValueError, "got shape (0,)"),
     (checks.losses_in, ("l", [0.1, 1.2]), ValueError, "[0, 1] along its last axis, got l[1]=1.2"),
@@ -69,6 +77,26 @@ def test_accepts() -> None:
     assert checks.flag("f", np.True_) is True
     assert checks.one_of("v", "a", ("a", "c")) == "a"
     assert checks.same_length(a=np.zeros((2, 3)), b=np.zeros(3)) == 3
+
+
+def test_numbers_of_any_kind_are_read_as_what_they_are() -> None:
+    mixed = np.array([Fraction(1, 4), Decimal("0.5"), 1, np.float16(2)], dtype=object)
+    assert checks.real("x", mixed).tolist() == [0.25, 0.5, 1, 2]
+    assert checks.real("x", 10**30) == 1e30
+    assert checks.real("x", np.ma.array([1.0, 2.0])).tolist() == [1, 2]
+    assert not np.signbit(checks.real("x", [-0.0])).any()
+
+
+def test_a_tensor_with_a_gradient_is_refused_by_name() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r"x must be a finite number, got x=tensor.*detach"):
+        checks.real("x", torch.zeros(2, requires_grad=True))
+
+
+def test_a_long_value_is_shown_in_part() -> None:
+    with pytest.raises(TypeError) as caught:
+        checks.real("x", ["a"] * 10_000)
+    assert len(str(caught.value)) < 300
 
 
 def test_largest_possible_sample_variance_passes() -> None:

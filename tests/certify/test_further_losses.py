@@ -270,6 +270,7 @@ def test_coverage_of_differences_and_groups() -> None:
         (partial(certify_above, thresholds=[1.0]), "of at least 0 and below 1, got 1"),
         (partial(certify_above, thresholds=[0.1, 0.1]), "above must be different losses"),
         (partial(certify_curve, delta=0.6), "delta must be at most 1/2 for a curve"),
+        (partial(certify_curve, pool_size=10**6), "pool_size of at most 100000, got 1000000"),
         (partial(certify_curve, pool_size=3), "at least the 42 clients given, got 3"),
     ],
 )

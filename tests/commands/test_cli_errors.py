@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from latecomer.commands.app import app
+from latecomer.reports.page.questions import asking
 
 RUNNER = CliRunner()
 TOP = (
@@ -42,6 +43,37 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
         (
             ["certify", "x.csv", "--pool-size", "4.5"],
             "invalid value for --pool-size: must be a whole number, got '4.5'",
+        ),
+        (
+            ["certify", "x.csv", "--delta", ".1", "--delta=.2"],
+            "--delta must be given once, got it twice",
+        ),
+        (
+            ["data", "fetch", "mnist", "--root", "a", "--root", "b"],
+            "--root must be given once, got it twice",
+        ),
+        (["certify", "x.csv", "--shift", "kl=1", "--shift", "tv=.1"], "x.csv: no such file"),
+        (["status", ""], "DIR must not be empty, got ''"),
+        (["run", "quickstart", "--out="], "--out must not be empty, got ''"),
+        (["run", "quickstart", "--adopt", "a", "--adopt", ""], "--adopt must not be empty, got ''"),
+        (["data", "fetch", "mnist", "--root", ""], "--root must not be empty, got ''"),
+        (["run", "quickstart", "--device", ""], "--device must not be empty, got ''"),
+        (["certify", "x.csv", "--best-of", ""], "--best-of must not be empty, got ''"),
+        (
+            ["certify", "x.csv", "--above", "1_0"],
+            "--above must be numbers with commas between, got '1_0'",
+        ),
+        (
+            ["certify", "x.csv", "--loss-max", "\u0663"],
+            "invalid value for --loss-max: must be a number, got '\u0663'",
+        ),
+        (
+            ["figures", "absent", "--width", "1_0"],
+            "invalid value for --width: must be a number, got '1_0'",
+        ),
+        (
+            ["methods", "FEDAVG"],
+            "no method 'FEDAVG'; did you mean 'fedavg'?; 'latecomer methods' lists them",
         ),
         (["certify", "absent.csv"], "absent.csv: no such file"),
         (["certify", "a\nb\x1b.csv"], "a; b\\x1b.csv: no such file"),
@@ -150,6 +182,14 @@ def test_a_file_in_the_way_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         "",
         "latecomer: rows.csv: No space left on device\n",
     )
+
+
+@pytest.mark.parametrize("asks", [",", " ", "gap,"])
+def test_every_question_must_have_a_name(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latecomer.reports.page.page.report", lambda _, asks: asking({}, asks))
+    code, _, told = invoke("report", "run", "--asks", asks)
+    assert (code, told.partition(" must be among")[0]) == (2, "latecomer: asks")
+    assert told.endswith(", got ''\n")
 
 
 def test_a_bug_is_no_input_error(monkeypatch: pytest.MonkeyPatch) -> None:

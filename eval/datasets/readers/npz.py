@@ -5,19 +5,21 @@ import tokenize
 import warnings
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latecomer.errors import InputError
+from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.client_groups import in_groups
 from latecomer.eval.datasets.columns import refuse_regression
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.datasets.locations import given_path
 from latecomer.eval.datasets.pictures import channels_first, check_layout
 from latecomer.eval.datasets.reader import Reader
+from latecomer.reading.column_names import may_number_rows, means_client, names_owner
 
 # Exceptions that zipfile, its decompressors and NumPy's header parser raise on invalid bytes.
 _DAMAGE = (
@@ -95,6 +97,8 @@ def read_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Read arrays of an npz file by name; others are not read, and nothing is executed.
 
+    Others whose names mean one of these that is not there are refused.
+
     Raises
     ------
     InputError
@@ -112,8 +116,26 @@ def read_arrays(
             if f"{name}.npy" not in held:
                 listed = ", ".join(repr(member.removesuffix(".npy")) for member in held[:8])
                 raise InputError(f"has no array {name}; it holds {listed or 'nothing'}")
+        _refuse_meant(held, required, optional)
         wanted = [name for name in (*required, *optional) if f"{name}.npy" in held]
         return {name: _read_one(archive, name) for name in wanted}
+
+
+def _refuse_meant(
+    held: Sequence[str], required: tuple[str, ...], optional: tuple[str, ...]
+) -> None:
+    """Refuse an array that would not be read, and whose name means one that is not there."""
+    names = [member.removesuffix(".npy") for member in held]
+    absent = [name for name in optional if name not in names]
+    for name in names:
+        if name in (*required, *optional):
+            continue
+        owner = names_owner(name) and not may_number_rows(name)
+        meant = nearest(name.casefold(), absent)
+        if not meant and "client" in absent and (owner or means_client(name)):
+            meant = "; did you mean 'client'?"
+        if meant:
+            raise InputError(f"has an array {name!r}, which is not read{meant}")
 
 
 def _read_one(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:

@@ -143,8 +143,8 @@ class HeldOut(RouteSettings):
     band: Annotated[str, BeforeValidator(one_of(BANDS))] | None = None
     shifts: AskedShifts = False
     orders_seed: Seed | None = None
-    realised: bool | None = None
-    trust: bool | None = None
+    realised: Annotated[bool, Field(strict=True)] | None = None
+    trust: Annotated[bool, Field(strict=True)] | None = None
     rule_source: str | None = None
 
     @property

@@ -54,3 +54,19 @@ def test_few_sites_of_skewed_means_are_missed_more_often_than_said() -> None:
         outside = (truth[:, 4] < made.lower) | (truth[:, 4] > made.upper)
         assert outside.mean() > 0.05 + 4 * sqrt(0.05 * 0.95 / trials)
         assert not CATALOGUE[calculator.__name__].rigorous
+
+
+def test_intervals_scale_with_estimates_however_small_the_variances() -> None:
+    y, v = np.array([0.1, 0.3, 0.2, 0.4]), np.array([0.01, 0.02, 0.01, 0.02])
+    for calculator in (dersimonian_laird, hartung_knapp):
+        unit = np.array(calculator(estimates=y, variances=v, alpha=0.1))
+        small = np.array(calculator(estimates=y * 2.0**-260, variances=v * 2.0**-520, alpha=0.1))
+        squared = np.arange(5) == 2
+        assert small == pytest.approx(unit * np.where(squared, 2.0**-520, 2.0**-260), rel=1e-12)
+
+
+def test_a_tiny_alpha_has_a_finite_interval() -> None:
+    made = dersimonian_laird(estimates=[0.1, 0.3, 0.2, 0.4], variances=[0.01] * 4, alpha=1e-20)
+    # With two degrees of freedom the quantile is about 1 / sqrt(alpha).
+    spread = sqrt(float(made.between_sites) + float(made.standard_error) ** 2)
+    assert float(made.upper - made.mean) == pytest.approx(1e10 * spread, rel=1e-9)

@@ -137,6 +137,18 @@ def test_pfedhn_directions() -> None:
     assert float(pfedhn_M(**PFEDHN, epsilon=0.2)) < base
 
 
+def test_a_huge_ball_costs_its_logarithm_and_no_more() -> None:
+    call = PFEDHN | {"radius": 1e149}
+    eps = float(pfedhn_eps(**call, n_samples=10**9))
+    assert float(pfedhn_M(**call, epsilon=eps)) <= 10**9
+    assert float(pfedhn_M(**call, epsilon=eps * (1 - 1e-7))) > 10**9 * (1 - 1e-6)
+    largest = pfedhn_M(**PFEDHN | {"radius": 1e308}, epsilon=0.1)
+    assert 1 < float(largest) / float(pfedhn_M(**PFEDHN | {"radius": 1e306}, epsilon=0.1)) < 1.01
+    for radius in (1e-151, 1e151):
+        with pytest.raises(ValueError, match=r"radius must lie in \[1e-150, 1e\+150\], got"):
+            pfedhn_eps(**PFEDHN | {"radius": radius}, n_samples=100)
+
+
 def test_a_constant_descriptor_is_legitimate() -> None:
     """A hypernetwork that makes the same of every descriptor has L_V = 0; only the sum counts."""
     none = PFEDHN | {"weight_lipschitz": 2.0, "descriptor_lipschitz": 0.0}

@@ -138,6 +138,17 @@ def test_bad_arrays(write, arrays, words):
     assert "own.npz" in message
 
 
+@pytest.mark.parametrize("name", ["clients", "Client", "client_id", "patients", "user"])
+def test_an_array_that_means_another_is_not_passed_over(write, name):
+    said = refusal(write(x=X, y=Y, **{name: [0, 0, 0, 1, 1, 1]}))
+    assert f"has an array {name!r}, which is not read; did you mean 'client'?" in said
+    assert read(write(x=X, y=Y, client=[0, 0, 0, 1, 1, 1], **{name: [0] * 6})).client is not None
+    assert "'groups', which is not read; did you mean 'group'?" in refusal(
+        write(x=X, y=Y, groups=[0] * 6)
+    )
+    assert len(read(write(x=X, y=Y, ids=np.arange(6), index=np.arange(6), weight=[1.0] * 6))) == 6
+
+
 def test_files_that_are_no_npz(tmp_path, write):
     assert "there is no file" in refusal(tmp_path / "absent.npz")
     assert "is not a file" in refusal(tmp_path)

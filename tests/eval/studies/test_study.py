@@ -167,6 +167,14 @@ def test_overrides_reach_into_sections_and_lists():
         ("certificates.0.dleta=.1", "did you mean certificates.0.delta?"),
         ("split.class_per_client=2", "did you mean split.classes_per_client?"),
         ("split.alpha=1.0", "split.alpha is no setting of a by_class split"),
+        ("split=null", "split must be a mapping of keys to values, got None"),
+        ("split=iid", "split must be a mapping of keys to values, got 'iid'"),
+        (
+            "split.kind=null",
+            "natural, client_mixtures, client_types, environment, frozen, got None",
+        ),
+        ("certificates.0.route=null", "certificates.0.route must be one of r0, r1, r2, r3, r4, r5"),
+        ("certificates.0=null", "certificates.0: must be a mapping of keys to values, got None"),
         ("split.kind=byclass", "got 'byclass'; did you mean 'by_class'?"),
         (
             "train.path=fast",
@@ -213,6 +221,13 @@ def test_overrides_reach_into_sections_and_lists():
         ("bounds=[pefll]", "did you mean 'pefll_32'?"),
         ("certificates.0.rule=wsr_averaged", "leave the rule out"),
         ("certificates.0.alpha=0.1", "certificates.0.alpha is no setting of rule product"),
+        ("certificates.0.delta=1e-288", "delta: must be at least 1e-287, got 1e-288"),
+        ("certificates.0.realised=1", "certificates.0.realised: must be a valid boolean, got 1"),
+        ("certificates.0.realised=on", "realised: must be a valid boolean, got 'on'"),
+        (
+            "methods.0.serving={prio: em}",
+            "serving.prio is no setting; did you mean methods.0.serving.prior",
+        ),
         ("certificates.0.delta=1", "certificates.0.delta: must be less than 1"),
         ("certificates.1.delta=0.1", "certificates.1.delta is no setting of rule conformal"),
         ("study=a/b", "study: must be letters"),

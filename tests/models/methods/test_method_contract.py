@@ -1,13 +1,15 @@
 """What every registered method must do."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -119,6 +121,15 @@ def test_every_method_file_is_registered() -> None:
     files = {path.stem for path in Path(str(package.__file__)).parent.rglob("*.py")}
     assert files - {"__init__", "registry"} == set(METHODS)
     assert all(METHODS[name].name == name for name in METHODS)
+
+
+def test_numbers_of_numpy_are_kept_as_pythons() -> None:
+    method = make_method("fedavg_ft", local_lr=np.float32(0.5), finetune_steps=np.int64(3))
+    assert [type(one) for one in (method.local_lr, method.finetune_steps)] == [float, int]
+    assert json.dumps(asdict(method))
+    for wrong in (np.bool_(True), np.float16("nan"), np.int64(-1), np.array(0.5)):
+        with pytest.raises(ValueError, match="local_lr must be above 0"):
+            make_method("fedavg", local_lr=wrong)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
 from latecomer.reports.guarantees.certificate import declared_certificates
-from latecomer.reports.page.questions import ASKS, Answer, answers, asked
+from latecomer.reports.page.questions import ASKS, Answer, answers, asked, asking
 
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 MODEL = ["label", "predictor"]
@@ -262,6 +263,11 @@ def test_what_a_study_asks_is_said_or_guessed(
 
 
 @pytest.mark.slow
+def test_a_question_is_answered_once() -> None:
+    with pytest.raises(InputError, match="asks must not repeat an entry, got 'gap' again"):
+        asking({}, ["gap", "shift", "gap"])
+
+
 def test_answers_are_short() -> None:
     for name in ("digits-all-methods", "certificates-cifar10", "pefll-table1-5000-rounds"):
         for answer in answers(Material.of(load_run(REFERENCE / name))):
