@@ -163,6 +163,8 @@ def read_ledger(path: str | Path) -> Ledger:
         data = Path(path).read_bytes()
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     return _parsed(path, data)
 
 

@@ -234,7 +234,7 @@ def read_plan(path: str | Path) -> WatchPlan:
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         legal = "a plan names its settings, as in 'delta: 0.05'"
         return watch_plan(**read_mapping(text_of(data), "plan", legal, broken="not YAML"))

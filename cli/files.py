@@ -63,37 +63,45 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     Raises
     ------
     OSError
-        As for `write_atomic`, and for a folder, a block device or a socket.
+        As for `write_atomic`, and for a folder, a block device or a socket; it names the path.
     """
     kind = kind_of(path)
     target = Path(os.path.realpath(path))
     # A deleted file that some process still has open has a place, but no name any more.
     nameless = kind == "file" and not target.exists()
     if kind in ("character device", "pipe") or nameless:
-        try:
-            with open(os.open(path, os.O_WRONLY), "wb") as file:
-                yield file
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from error
+        with _named(path), open(os.open(path, os.O_WRONLY), "wb") as file:
+            yield file
         return
     if kind not in ("", "file"):
         number = errno.EISDIR if kind == "folder" else errno.EINVAL
         raise OSError(number, f"is a {kind}, and nothing is written to it", str(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    name = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    # A name may have 255 bytes, four a character: the draft's must fit, too.
+    name = target.parent / f".{target.name[:40]}.{secrets.token_hex(4)}.tmp"
+    with _named(path):
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            with open(handle, "wb") as file:
+                yield file
+                file.flush()
+                if kind:
+                    os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
+                os.fsync(file.fileno())
+            os.replace(name, target)
+        except BaseException:
+            name.unlink(missing_ok=True)
+            raise
+        sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def _named(path: str | Path) -> Iterator[None]:
+    """Let an error of the system name this path: a full disk names none, others the draft."""
     try:
-        with open(handle, "wb") as file:
-            yield file
-            file.flush()
-            if kind:
-                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
-            os.fsync(file.fileno())
-        os.replace(name, target)
-    except BaseException:
-        name.unlink(missing_ok=True)
-        raise
-    sync_folder(target.parent)
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 _KINDS = {

@@ -83,6 +83,20 @@ def mapping_in(file: Path) -> dict[str, Any]:
     return value
 
 
+def mapping_of_cell(place: Path, name: str) -> dict[str, Any]:
+    """Return what a JSON file of the cell at a place maps; nothing where there is no such file.
+
+    Raises
+    ------
+    ValueError
+        It is damaged; the message names the file and the cell.
+    """
+    try:
+        return mapping_in(place / name)
+    except ValueError as error:
+        raise ValueError(f"cell {place.name}: {error}") from error
+
+
 def listed_cells(directory: Path) -> dict[str, dict[str, Any]]:
     """Return what ``cells.json`` says of each of a run's cells, by their ids.
 

@@ -28,6 +28,7 @@ from latecomer.eval.results.kept_cells import (
     declared_study,
     listed_cells,
     mapping_in,
+    mapping_of_cell,
     rows_content,
     rows_file,
     run_folder,
@@ -427,7 +428,7 @@ def _refuse_changed(
 
 
 def _artifact_file(cell: str, manifest: Path) -> ArtifactFile:
-    about = mapping_in(manifest)
+    about = mapping_of_cell(manifest.parents[1], f"{manifest.parent.name}/{manifest.name}")
     name, kind = about.get("file"), about.get("kind")
     if not (isinstance(name, str) and isinstance(kind, str)):
         raise ValueError(f"{manifest.name} in cell {cell} names no file and its kind")
@@ -446,13 +447,13 @@ def _json_lines(path: Path) -> tuple[dict[str, Any], ...]:
 
 
 def _cell(place: Path) -> CellRecord:
-    failure = mapping_in(place / "failed.json")
+    failure = mapping_of_cell(place, "failed.json")
     done = (place / "done").is_file()
     return CellRecord(
         id=place.name,
         path=place,
         status="done" if done else "failed" if failure else "unfinished",
-        config=mapping_in(place / "config.json"),
-        timing=mapping_in(place / "timing.json"),
+        config=mapping_of_cell(place, "config.json"),
+        timing=mapping_of_cell(place, "timing.json"),
         message=str(failure.get("message", "")),
     )

@@ -65,7 +65,7 @@ def declared_entries(path: str | Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         raise InputError(f"there is no file {path}") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
     entries = raw.get("certificates")
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path} declares no certificates: a list under the key certificates")

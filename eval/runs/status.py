@@ -1,6 +1,5 @@
 """How far a run is, read from its directory while others may be at work in it; loads no torch."""
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from latecomer.eval.results.kept_cells import (
     cells_of,
     declared_study,
     listed_cells,
+    mapping_of_cell,
     rows_file,
     run_folder,
 )
@@ -141,8 +141,7 @@ def _cell(place: Path, about: Mapping[str, Any]) -> CellStatus:
         rounds=about.get("rounds"),
     )
     if is_done(place):
-        timing = place / "timing.json"  # a cell that was issued anew may have none
-        told = json.loads(timing.read_text("utf-8")) if timing.is_file() else {}
+        told = mapping_of_cell(place, "timing.json")  # a cell that was issued anew may have none
         seconds = float(told["seconds"]) if told else None
         return replace(status, state="done", round=status.rounds, seconds=seconds, seconds_left=0.0)
     message = failure_of(place)

@@ -169,7 +169,7 @@ def _read_source(name_or_path: str | Path) -> dict[str, Any]:
         except FileNotFoundError:
             raise InputError(f"there is no study file {path}") from None
         except OSError as error:
-            raise InputError(f"study file {path} cannot be read: {error}") from None
+            raise InputError(f"study file {path} cannot be read: {error.strerror}") from None
         return read_yaml(data, str(path))
     shipped = shipped_texts()
     if text not in shipped:

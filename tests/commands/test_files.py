@@ -1,5 +1,6 @@
 """Files that are written: whole or not at all, through links, and never over what is no file."""
 
+import errno
 import os
 import re
 import stat
@@ -10,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from latecomer.certify.ledger import read_ledger
+from latecomer.certify.watching import read_plan
 from latecomer.checks import named_files, output_file, output_files, output_folder
 from latecomer.errors import InputError
+from latecomer.eval.runs.reissue import declared_entries
+from latecomer.eval.studies.loading import load_study
 from latecomer.files import write_atomic
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes a device")
@@ -93,6 +98,43 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         write_atomic(page, "new")
     assert (page.read_text(), names(tmp_path)) == ("old", ["page"])
+
+
+def test_a_full_disk_is_named_as_a_full_device_is(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "link").symlink_to("page")
+    (tmp_path / "page").write_text("old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_atomic(tmp_path / "link", "new")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "link"))
+    assert ((tmp_path / "page").read_text(), names(tmp_path)) == ("old", ["link", "page"])
+
+
+def test_an_error_about_the_draft_names_the_file(tmp_path, monkeypatch):
+    def denied(draft, *_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(draft))
+
+    monkeypatch.setattr(os, "replace", denied)
+    with pytest.raises(PermissionError) as caught:
+        write_atomic(tmp_path / "page", "new")
+    assert (caught.value.filename, names(tmp_path)) == (str(tmp_path / "page"), [])
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "\N{GRINNING FACE}" * 63])
+def test_a_name_may_be_as_long_as_a_name_can_be(tmp_path, name):
+    write_atomic(tmp_path / name, "text")
+    assert names(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("read", [read_ledger, read_plan, load_study, declared_entries])
+def test_what_cannot_be_read_is_named_once_and_without_a_number(tmp_path, read):
+    place = tmp_path / "folder.yaml"
+    place.mkdir()
+    with pytest.raises(InputError, match=f"{place}:? cannot be read: Is a directory$"):
+        read(place)
 
 
 @pytest.fixture

@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 from latecomer.commands.app import app
 from latecomer.commands.status_lines import tell_missing
 from latecomer.commands.tables import duration
-from latecomer.eval.results.rows import make_row, write_rows
+from latecomer.errors import InputError
+from latecomer.eval.results.rows import load_run, make_row, write_rows
 from latecomer.eval.runs.cell_directory import seal
+from latecomer.eval.runs.status import run_status
 
 
 @pytest.fixture
@@ -106,6 +108,16 @@ def test_what_is_no_run_directory_is_refused(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr == (f"latecomer: {tmp_path} is no run directory: it has no study.yaml\n")
+
+
+@pytest.mark.parametrize(("held", "said"), [("", "Expecting value"), ("[1]", "is no mapping")])
+def test_a_damaged_file_of_a_cell_is_named_with_its_cell(
+    directory: Path, held: str, said: str
+) -> None:
+    (directory / "cells/b/timing.json").write_text(held)
+    for read in (run_status, load_run):
+        with pytest.raises(InputError, match=rf"damaged run: cell b: timing\.json:? {said}"):
+            read(directory)
 
 
 def test_durations() -> None:

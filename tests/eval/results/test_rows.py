@@ -232,6 +232,7 @@ def test_run_directories_are_read_or_refused(tmp_path):
     assert run.study == {"study": "s"}
     for file, damage, said in (
         ("cells/a/artifacts/t.manifest.json", b'{"file": 3, "kind": "k"}', "in cell a names no"),
+        ("cells/a/artifacts/t.manifest.json", b"{", r"cell a: t\.manifest\.json: Exp"),
         ("certification.jsonl", b"\xff", r"certification\.jsonl: 'utf-8'"),
         ("study.yaml", b"study: \xff", r"study\.yaml: line 1: not UTF-8"),
         ("study.yaml", b"{}", r"study\.yaml names no study"),
