@@ -155,7 +155,8 @@ def catalogued(
 
 
 def _numbers(named: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value:g}" for key, value in named.items() if np.isscalar(value))
+    listed = {key: value for key, value in named.items() if isinstance(value, int | float)}
+    return ", ".join(f"{key}={value:g}" for key, value in listed.items())
 
 
 @dataclass(frozen=True, eq=False)

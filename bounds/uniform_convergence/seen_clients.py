@@ -129,7 +129,8 @@ def _weights(
     per_client = count("descriptor_dim", descriptor_dim) + count("head_dim", head_dim, minimum=0)
     shared = count("hypernetwork_dim", hypernetwork_dim)
     all_of_them = shared + count("n_clients", n_clients) * per_client.astype(np.float64)
-    return count("hypernetwork_dim + n_clients (descriptor_dim + head_dim)", all_of_them)
+    checked = count("hypernetwork_dim + n_clients (descriptor_dim + head_dim)", all_of_them)
+    return checked.astype(np.float64)
 
 
 def _lipschitz(
