@@ -23,6 +23,8 @@ from latecomer.models.task.tokens import TOKENS, random_inputs
 Make = Callable[..., Any]
 """``(input_shape, n_out) -> module``: a class or a function."""
 _SAMPLES = 3
+_TRIAL_SEED = 20_011_229
+"""Not 0, which nets that set torch's seed themselves often take: it would pass unnoticed."""
 ANY_LAYOUT = "_latecomer_any_layout"
 """Attribute of a skeleton: whether its images and filters may lie channels-last."""
 VIEWS_COPIED = "_latecomer_views_copied"
@@ -61,6 +63,11 @@ def build(make: Make, *asked: Any, seed: int, dtype: Any, kind: str = "target") 
     try:
         with _seeded(seed, dtype):
             made = make(*asked)
+            if torch.initial_seed() != seed:
+                raise UnfitError(
+                    f"{kind} must leave torch's seed alone, or it starts from the same weights "
+                    f"whatever a study's seed, got torch.manual_seed({torch.initial_seed()})"
+                )
     except UnfitError:
         raise
     except (Exception, SystemExit) as error:
@@ -183,10 +190,10 @@ def tried(
     ValueError
         As for `skeleton`; ``kind`` and ``returns`` name the net and its output in the message.
     """
-    net = build(make, *asked, seed=0, dtype=dtype, kind=kind)
+    net = build(make, *asked, seed=_TRIAL_SEED, dtype=dtype, kind=kind)
     refuse_unfit(net, kind)
     params = {key: value.detach().clone() for key, value in net.named_parameters()}
-    _check_draws(params, drawn(make, *asked, seed=0, dtype=dtype), kind)
+    _check_draws(params, drawn(make, *asked, seed=_TRIAL_SEED, dtype=dtype), kind)
     trial = _Trial(kind, net.to("meta"), params, inputs, asked[-1], returns)
     trial.check_purity()
     trial.check_samples_apart()

@@ -223,6 +223,10 @@ BAD = {
         net(LINEAR, "return self.fc(x).float()"),
         "in torch.float32 for torch.float64",
     ),
+    "a seed of its own": (
+        net(f"torch.manual_seed(0); {LINEAR}", "return self.fc(x)"),
+        r"must leave torch's seed alone, .* got torch.manual_seed\(0\)",
+    ),
     "NaN": (net(LINEAR, "return self.fc(x).sub(99).log()"), "must start with finite outputs"),
     "NaN in a weight": (
         net(f"{LINEAR}; nn.init.constant_(self.fc.bias, float('nan'))", "return self.fc(x)"),
