@@ -184,7 +184,7 @@ def test_every_variant_stands_at_every_scale(name):
         made = load_study(name, variants=variants, scale=scale)
         assert made.study == "-".join([name, *variants])
         assert (made.scale, bool(made.question), bool(made.paper)) == (scale, True, True)
-        small = made.train.rounds <= 4
+        small = made.train.rounds <= 5  # FedMA has a phase for each layer of LeNet
         assert small == (scale == "smoke")
     as_written = load_study(name)
     assert as_written == load_study(name, scale="paper")
