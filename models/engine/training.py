@@ -103,8 +103,7 @@ def train(
     Parameters
     ----------
     method, task, clients, config
-        What to train, on the clients' device; clients are labelled. Rounds fewer than the method
-        has phases leave phases out; studies refuse them.
+        What to train, on the clients' device, labelled. With too few rounds phases are left out.
     seed : int
         Training seed: initial weights, cohorts, minibatches and noise.
     on_round, on_checkpoint : callable, optional

@@ -22,11 +22,7 @@ from latecomer.models.task.objectives import half_squared_distance, half_squared
 from latecomer.models.task.state import Params, State, detached, nest, part, row, subtract
 from latecomer.models.task.task import Task
 
-_OWN = "theta_i."
-"""Section of a client's personal weights, beside those of its ``w``: its dot makes names that no
-module of a net can have, ``theta_i..weight``."""
-_KEPT = "theta_i"
-"""Section of them where they are kept, without others beside them."""
+_KEPT, _OWN = "theta_i", "theta_i."  # Sections kept, and beside w: no module's name has a dot.
 
 
 @dataclass(frozen=True, kw_only=True)
