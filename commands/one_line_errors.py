@@ -75,7 +75,8 @@ class OneLineErrors(TyperGroup):
 def _check_given(ctx: Any, args: list[str]) -> None:
     """Refuse an option that is given twice, of which the last would count, or as no text.
 
-    As a path no text is the folder one is in; most often it is a variable that was never set.
+    As a path no text is the folder one is in; most often it is a variable that was never set. An
+    option whose default is no text may be given as that.
     """
     values, _, given = ctx.command.make_parser(ctx).parse_args(list(args))
     for place, one in enumerate(given):
@@ -84,7 +85,7 @@ def _check_given(ctx: Any, args: list[str]) -> None:
         if option and one in given[:place] and not (one.multiple or one.is_flag):
             raise InputError(f"{called} must be given once, got it twice")
         held = values.get(one.name)
-        if one.name != "note" and "" in (held if isinstance(held, list) else [held]):
+        if one.default != "" and "" in (held if isinstance(held, list) else [held]):
             raise InputError(f"{called} must not be empty, got ''")
 
 

@@ -35,12 +35,12 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
 
     Counted **down**: weights and context that depend on what the server holds. A weight that is
     the same whatever the server holds is the client's own, what clients compute from the rest
-    (``computed``) is not sent, and nothing is counted twice. Counted
-    **up**: what ``finish`` uploads. Where weights depend on the cohort's samples, clients run the
-    encoder (section ``encoder`` of the server's state): its weights go down and the descriptor up;
-    if it learns, the descriptor's gradient goes down and the encoder's gradient up. If the encoder
-    learns although weights do not depend on samples, clients train it beside them: it goes down and
-    up, and the embedding that it is to predict goes down. Not counted:
+    (``computed``) is not sent, and nothing is counted twice. Counted **up**: what ``finish``
+    uploads. Where weights depend on the cohort's samples, clients run the encoder (section
+    ``encoder`` of the server's state): its weights go down and the descriptor up; if it learns, the
+    descriptor's gradient goes down and the encoder's gradient up. If the encoder learns although
+    weights do not depend on samples, clients train it beside them: it goes down and up, and the
+    embedding that it is to predict goes down. Not counted:
     optimizer memory and the hypernetwork, which stay on the server, what is sent once, and zeros
     that pad a smaller target network. For a method with phases, counts are means over rounds; with
     target networks of several sizes, means over sizes, see :func:`traffic_by_size`. The
