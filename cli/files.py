@@ -95,6 +95,35 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         sync_folder(target.parent)
 
 
+def make_new(path: Path, content: bytes) -> bool:
+    """Make a file with its content in one step; return False, and change nothing, if it exists.
+
+    Of several processes that try, one succeeds, on network file systems too.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            return False  # somebody who tidies up has removed the draft
+        except OSError:
+            # A file system without links: between these two steps the file is empty.
+            try:
+                with path.open("xb") as file:
+                    file.write(content)
+            except FileExistsError:
+                return False
+        return True
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def _named(path: str | Path) -> Iterator[None]:
     """Let an error of the system name this path: a full disk names none, others the draft."""

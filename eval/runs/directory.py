@@ -14,7 +14,7 @@ from latecomer.eval.runs.job import Job
 from latecomer.eval.runs.provenance import environment
 from latecomer.eval.studies.cells import Cell, without_folders
 from latecomer.eval.studies.settings import Study
-from latecomer.files import write_atomic, write_changed
+from latecomer.files import make_new, write_atomic, write_changed
 from latecomer.models.methods import METHODS, find_method
 from latecomer.reading.yaml_text import write_yaml
 
@@ -122,29 +122,38 @@ def _flat(value: Any, key: str = "") -> dict[str, str]:
     return flat
 
 
-def declare(
-    folder: Path,
-    study: Study,
-    cells: Sequence[Cell],
-    found: Mapping[str, Any],
-    *,
-    fresh: bool,
-) -> None:
-    """Write ``study.yaml``, ``cells.json`` and, when there is work to do, ``env.json``.
+def declare(folder: Path, study: Study, cells: Sequence[Cell], *, extend: bool = False) -> None:
+    """Write ``study.yaml`` and ``cells.json``, which make a folder this study's run directory.
 
-    ``found`` is what goes into ``env.json`` of the data and the network: ``copies``, counts of
-    samples that several clients hold, and ``network``, what ``model.target: auto`` stands for.
+    Another run may have begun there since `check_directory` looked: its study is compared again,
+    and of two that begin at once one is the first.
+
+    Raises
+    ------
+    InputError
+        As `check_directory`; nothing is then written.
     """
-    resolved = write_yaml(study.resolved())
-    write_changed(folder / "study.yaml", resolved)
+    resolved, declared = write_yaml(study.resolved()), folder / "study.yaml"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Looked for first: where all is done already, nothing need be writable.
+    if declared.exists() or not make_new(declared, resolved.encode("utf-8")):
+        check_directory(folder, study, extend=extend)
+        write_changed(declared, resolved)
     about = {
         cell.id: {"label": cell.label, "seed": cell.seed, "rounds": cell.rounds} for cell in cells
     }
     index = {"cells": [cell.id for cell in cells], "about": about}
     write_changed(folder / "cells.json", json.dumps(index, indent=1) + "\n")
-    if fresh:
-        about_here = environment(study.train.device) | _told_outside(study) | dict(found)
-        write_atomic(folder / "env.json", json.dumps(about_here, indent=1) + "\n")
+
+
+def write_environment(folder: Path, study: Study, found: Mapping[str, Any]) -> None:
+    """Write ``env.json``: the machine, and what was ``found`` of the data and the network.
+
+    That is ``copies``, counts of samples that several clients hold, and ``network``, what
+    ``model.target: auto`` stands for.
+    """
+    about_here = environment(study.train.device) | _told_outside(study) | dict(found)
+    write_atomic(folder / "env.json", json.dumps(about_here, indent=1) + "\n")
 
 
 def _told_outside(study: Study) -> dict[str, Any]:

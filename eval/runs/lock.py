@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from latecomer.eval.runs.lock_owner import Owner, parse_owner, this_process
+from latecomer.files import make_new
 
 BEAT_EVERY = 5.0
 STALE_AFTER = 60.0
@@ -181,7 +182,7 @@ def _acquire(folder: Path, overrules: str) -> Lock:
         if before is not None and not (before.is_dead or before.token == overrules):
             raise HeldError(f"{before} is working on it")
         path = folder / f"lock.{top + 1}"
-        if not _make(path, owner.line()):
+        if not make_new(path, owner.line()):
             continue  # somebody else was faster: look who
         # Is only the dead owner's lock there besides?  If not, others have acted since the check.
         after = _read(folder / f"lock.{top}") if top else None
@@ -195,32 +196,6 @@ def _acquire(folder: Path, overrules: str) -> Lock:
         path.unlink(missing_ok=True)
         time.sleep(0.01 * attempt * (1 + secrets.randbelow(4)))
     raise HeldError("several processes want it at once")
-
-
-def _make(path: Path, content: bytes) -> bool:
-    """Make a file with its content in one step; False when it exists."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return False
-        except FileNotFoundError:
-            return False  # the previous owner has tidied up
-        except OSError:
-            # A file system without links: between these two steps the owner is unknown.
-            try:
-                with path.open("xb") as file:
-                    file.write(content)
-            except FileExistsError:
-                return False
-        return True
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -14,7 +14,13 @@ from latecomer.eval.devices import visible_gpus
 from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.runs.adoption import check_sources
 from latecomer.eval.runs.cell_directory import failure_of, is_done, says_storage
-from latecomer.eval.runs.directory import check_directory, count_scorings, declare, merge
+from latecomer.eval.runs.directory import (
+    check_directory,
+    count_scorings,
+    declare,
+    merge,
+    write_environment,
+)
 from latecomer.eval.runs.executor import Executor, cores_here
 from latecomer.eval.runs.job import Job
 from latecomer.eval.runs.local import LocalExecutor, refuse_to_start_again
@@ -179,6 +185,8 @@ def run(
     plan = _planned(study, folder, evaluate, every or CheckpointEvery())
     tally = Tally(folder, plan.jobs, on_event)
     with _stopping(tally), _writing(tally):
+        # First of all: what a run adopts lies in a run directory, if it is stopped too.
+        declare(folder, study, [job.cell for job in plan.jobs], extend=extend)
         tally.plan(sources, retry_failed=retry_failed)
         _carry_out(plan, tally, executor, workers)
     return _result(tally, time.monotonic() - began)
@@ -223,7 +231,7 @@ def _planned(study: Study, folder: Path, evaluate: str, every: CheckpointEvery) 
 def _carry_out(
     plan: _Planned, tally: Tally, executor: Executor | None, workers: int | None
 ) -> None:
-    """Declare the directory, run the cells, and merge their rows."""
+    """Run the cells that are left, and merge the rows of all."""
     # Several processes on one GPU only take turns: one process for each GPU.
     gpus = visible_gpus() if plan.study.train.device else ()
     cores = max(len(gpus), 1) if plan.study.train.device else cores_here()
@@ -233,8 +241,8 @@ def _carry_out(
         executor = replace(executor, gpus=gpus)
         n_workers = min(executor.processes(), n_todo)
         threads = executor.threads(n_workers)
-    cells = tuple(job.cell for job in plan.jobs)
-    declare(tally.folder, plan.study, cells, plan.found, fresh=bool(tally.todo))
+    if tally.todo:
+        write_environment(tally.folder, plan.study, plan.found)
     tally.announce(n_workers, plan.data, threads)
     _work_off(tally, executor)
     merge(tally.folder, plan.jobs)

@@ -139,7 +139,8 @@ class Tally:
 
     def cannot_write(self, cause: str) -> CannotWriteError:
         """Return the error for a disk that cannot be written."""
-        safe = f"{self.n_done} of {len(self.jobs)} cells are done and safe"
+        done = sum(is_done(job.folder) for job in self.jobs)  # it may be so before they are counted
+        safe = f"{done} of {len(self.jobs)} cells are done and safe"
         return CannotWriteError(
             f"{self.folder} cannot be written ({cause}); {safe}: "
             "put that right and the same command continues"

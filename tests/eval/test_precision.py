@@ -73,7 +73,7 @@ def test_the_command_line_refuses_it_in_one_line_and_writes_nothing(no_gpu, tmp_
 
 
 def test_a_directory_stays_at_its_precision(tmp_path):
-    declare(tmp_path, at(None), at(None).cells("x"), {}, fresh=True)
+    declare(tmp_path, at(None), at(None).cells("x"))
     check_directory(tmp_path, at("float32"))
     with pytest.raises(InputError) as caught:
         check_directory(tmp_path, at("bf16"))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from latecomer.eval.runs.directory import declare
+from latecomer.eval.runs.directory import write_environment
 from latecomer.eval.studies.loading import load_study
 from latecomer.reports.page.citations import citations
 
@@ -84,7 +84,7 @@ def test_a_file_outside_the_package_is_cited_without_being_there(tmp_path):
     (tmp_path / "mine.yaml").write_text(text, "utf-8")
     study = load_study(tmp_path / "mine.yaml")
     (tmp_path / "run").mkdir()
-    declare(tmp_path / "run", study, study.cells("data"), {}, fresh=True)
+    write_environment(tmp_path / "run", study, {})
     told = json.loads((tmp_path / "run" / "env.json").read_text("utf-8"))
     found = citations(["median"], outside=told["cites"])
     assert "yin2018" in found

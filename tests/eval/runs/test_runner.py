@@ -13,6 +13,7 @@ from PIL import Image
 
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run, read_rows
+from latecomer.eval.runs import adoption, runner, tally
 from latecomer.eval.runs.executor import Report
 from latecomer.eval.runs.job import carry_out, why
 from latecomer.eval.runs.runner import run
@@ -204,6 +205,49 @@ def test_a_directory_with_another_study_is_refused_with_the_difference(double, s
         "train.rounds: 3 there, 4 asked for",
     ]
     assert sorted(path.name for path in out.rglob("*")) == before
+
+
+def test_of_two_studies_that_begin_at_once_the_later_is_refused(
+    double, study, tmp_path, monkeypatch
+):
+    """Both find the folder empty, and prepare; one declares it while the other still prepares."""
+    out, planned = tmp_path / "out", runner._planned
+    there = []
+
+    def overtaken(*given):
+        monkeypatch.setattr(runner, "_planned", planned)
+        run(study, out=out, **double("work"))
+        there.append(contents(out))
+        return planned(*given)
+
+    def contents(folder):
+        return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    monkeypatch.setattr(runner, "_planned", overtaken)
+    with pytest.raises(InputError, match=r"another study: .*train\.rounds: 3 there, 4 asked"):
+        run(changed(train={"rounds": 4}), out=out, adopt=[], **double("work"))
+    assert contents(out) == there[0]
+    monkeypatch.setattr(runner, "_planned", overtaken)
+    assert run(study, out=out, **double("work")).n_skipped == 5
+
+
+def test_a_run_that_is_stopped_while_it_adopts_goes_on(double, study, tmp_path, monkeypatch):
+    run(study, out=tmp_path / "there", **double("work"))
+    done, out = tally.is_done, tmp_path / "out"
+
+    def stopped(jobs, sources, note):
+        adoption.adopt(jobs[:2], sources, note)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tally, "adopt", stopped)
+    with pytest.raises(KeyboardInterrupt, match="the same command continues"):
+        run(study, out=out, adopt=[tmp_path / "there"], **double("work"))
+    assert sum(map(done, (out / "cells").iterdir())) == 2
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.setenv("LATECOMER_TEST_LOG", str(tmp_path / "log"))
+    result = run(study, out=out, adopt=[tmp_path / "there"], **double("work"))
+    assert (result.n_skipped, result.n_adopted) == (2, 3)
 
 
 def test_a_study_worded_anew_goes_on_in_its_directory(double, study, tmp_path):
