@@ -1,4 +1,4 @@
-"""Errors of the command line: one plain line on stderr, exit code 2; 130 on Ctrl-C.
+"""Errors of the command line: one plain line on stderr, exit code 2; 130 when asked to stop.
 
 The libraries underneath draw boxes around errors, wrap them at the terminal's width and spread a
 usage error over three lines; a script reading stderr wants the cause and nothing else.
@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from latecomer.errors import InputError, nearest, one_line
+from latecomer.eval.runs.stopping import signals_interrupt
 from latecomer.extras import advice
 from latecomer.files import at_home
 
@@ -45,9 +46,19 @@ class OneLineErrors(TyperGroup):
         raise SystemExit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; Ctrl-C ends it with exit code 130 and the command's own message."""
+        """Run a command; Ctrl-C ends it with exit code 130 and the command's own message.
+
+        So does a signal that asks to stop, which by itself would leave drafts of files behind.
+        """
         try:
-            return super().invoke(ctx)
+            os.getcwd()
+        except FileNotFoundError:
+            # Every relative path would fail there, and torch ends the process as it is imported.
+            told = "the working directory no longer exists: change to another one"
+            raise InputError(told) from None
+        try:
+            with signals_interrupt():
+                return super().invoke(ctx)
         except KeyboardInterrupt as error:
             fail(str(error) or "interrupted")
             raise typer.Exit(130) from error

@@ -6,11 +6,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from latecomer.__main__ import main
 from latecomer.commands.app import app
+from latecomer.eval.runs.stopping import STOPPING
+from latecomer.files import replacing
 from latecomer.reports.page.questions import asking
 
 RUNNER = CliRunner()
@@ -208,6 +213,51 @@ def test_interruption_exits_130(monkeypatch: pytest.MonkeyPatch, said: str) -> N
 
     monkeypatch.setattr("latecomer.certify.losses.certify_losses", stopped)
     assert invoke("certify", "x.csv") == (130, "", f"latecomer: {said or 'interrupted'}\n")
+
+
+@pytest.mark.parametrize("number", STOPPING)
+def test_a_command_that_is_told_to_stop_leaves_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """The system's own way of ending a process would leave what is written just then."""
+    kept = tmp_path / "page.html"
+    kept.write_text("old")
+
+    def stopped(*_: object, **__: object) -> None:
+        with replacing(kept) as file:
+            file.write(b"half")
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr("latecomer.certify.losses.certify_losses", stopped)
+    assert invoke("certify", "x.csv") == (130, "", "latecomer: interrupted\n")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
+def test_a_folder_that_is_gone_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    told = "latecomer: the working directory no longer exists: change to another one\n"
+    for words in (("run", "quickstart"), ("certify", "x.csv", "--report", "y.html")):
+        assert invoke(*words) == (2, "", told)
+
+
+def test_ctrl_c_before_any_command_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever types a command and changes their mind does so while it is still being loaded."""
+
+    class Loading(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "latecomer.commands.app", Loading("app"))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "latecomer: interrupted\n")
 
 
 @pytest.mark.slow
