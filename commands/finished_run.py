@@ -160,7 +160,9 @@ def _files(folder: Path) -> Iterator[str]:
     """Name what lies in a run's directory beside its cells."""
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder)
-        if place.parts[0] not in ("cells", KEPT) and path.is_file():
+        # A draft is another run's, which replaces a file just now, or left by one that was killed.
+        draft = path.name.startswith(".") and path.suffix == ".tmp"
+        if place.parts[0] not in ("cells", KEPT) and not draft and path.is_file():
             yield str(place)
 
 
