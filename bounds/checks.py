@@ -141,11 +141,15 @@ def between(name: str, value: ArrayLike, low: float, high: float) -> Array:
     return array
 
 
-def failure_probability(name: str, value: ArrayLike) -> Array:
-    """Return ``value`` as float64 with ``0 < value < 1``, and not below the least."""
+def failure_probability(name: str, value: ArrayLike, *, parts: int = 1) -> Array:
+    """Return ``value`` as float64 with ``0 < value < 1``, none of its equal parts below the least.
+
+    Who splits a probability says into how many parts: an error names what was given, no part.
+    """
     array = between(name, value, 0.0, 1.0)
-    legal = f"must be at least {_shown(LEAST_PROBABILITY)}"
-    _refuse(name, legal, array, array < LEAST_PROBABILITY)
+    split = f" to be split into {parts} parts" if parts > 1 else ""
+    legal = f"must be at least {parts * LEAST_PROBABILITY:.3g}{split}"
+    _refuse(name, legal, array, array / parts < LEAST_PROBABILITY)
     return array
 
 

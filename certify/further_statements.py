@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from latecomer.bounds.held_out.differences import mean_difference
 from latecomer.certify.bands import share_above, share_band
 from latecomer.certify.result import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULE_WITHOUT_ORDERS, RULES
-from latecomer.certify.sample import Sample, checked, drawn_seed, sample_of, several, tagged
+from latecomer.certify.sample import Sample, drawn_seed, sample_of, several, tagged
 from latecomer.certify.statements import LossCertificate, certify_losses
 from latecomer.certify.table import LossTable, Order, Source, read_losses
+from latecomer.checks import checked
 from latecomer.errors import InputError
 
 Step = tuple[float, float, float]
@@ -74,12 +76,16 @@ def shares_above(
             f"above must be different losses of at least 0 and below {given.loss_max:g}, got "
             f"{', '.join(f'{level:g}' for level in levels) or 'none'}"
         )
-    certificates, share = {}, delta / len(levels)
+    certificates, share = {}, _part_of("delta", delta, len(levels))
     for level in levels:
         issued = share_above(given.losses, level, delta=share, pool_size=given.pool_size)
         about = replace(issued, population="unseen-client", loss_max=1.0)
         certificates[level] = _counted(about, given, _THRESHOLDS_FIRST)
     return certificates
+
+
+def _part_of(name: str, value: float, parts: int) -> float:
+    return float(checked(partial(failure_probability, parts=parts), name, value)) / parts
 
 
 def _counted(issued: Certificate, given: Sample, *more: str) -> Certificate:
@@ -176,8 +182,8 @@ def certify_groups(
     """
     table = read_losses(losses, loss_max=_positive(loss_max), by=by, order=order)
     parts = table.by_group()
-    each = float(checked(failure_probability, "delta", delta)) / len(parts)
-    of_next = float(checked(failure_probability, "alpha", alpha)) / len(parts)
+    each = _part_of("delta", delta, len(parts))
+    of_next = _part_of("alpha", alpha, len(parts))
     asked: dict[str, Any] = {"rule": rule, "best_of": best_of, "loss_max": loss_max}
     # Groups are different clients, so that one draw of orders may serve them all.
     asked["seed"] = drawn_seed(seed, ordered=bool(table.order))

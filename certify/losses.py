@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +18,6 @@ from latecomer.certify.rule import DEFAULT_RULE
 from latecomer.certify.sample import (
     Sample,
     check_options,
-    checked,
     drawn_seed,
     sample_of,
     several,
@@ -34,6 +34,7 @@ from latecomer.certify.statements import (
 )
 from latecomer.certify.table import LossTable, Order, Source, read_losses
 from latecomer.certify.table_rows import column_named
+from latecomer.checks import checked
 from latecomer.errors import InputError
 
 if TYPE_CHECKING:
@@ -612,6 +613,9 @@ def _sharing(
         against=against is not None,
         whole_pool=one.pool_size == one.n_clients,
     )
+    # Rules and thresholds split their statement's share once more.
+    parts = number * max(1, len(above), len(one.best_of))
+    checked(partial(failure_probability, parts=parts), "delta", one.delta)
     return replace(one, delta=one.delta / number)
 
 

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Array
+from latecomer.bounds.checks import failure_probability
 from latecomer.bounds.held_out.betting import BET_WEIGHTS, fixed_bets, fixed_products
 from latecomer.bounds.held_out.blend import blend_refuses
 from latecomer.bounds.held_out.grid import STEPS
 from latecomer.bounds.held_out.losses import chernoff_kl, product
 from latecomer.bounds.held_out.orders import orders_for, seeded_orders
-from latecomer.checks import fraction, number_in, one_of, whole
+from latecomer.checks import checked, fraction, number_in, one_of, whole
 from latecomer.errors import InputError
 
 DEFAULT_PLAN_RULE = "blend"
@@ -171,7 +172,7 @@ def clients_to_hold_out(
     144
     """
     fraction("target", target, above=True)
-    fraction("delta", delta, above=True)
+    checked(failure_probability, "delta", delta)
     one_of("rule", rule, tuple(PLAN_RULES))
     most, start = whole("clients", clients, 1), whole("seed", seed, 0)
     share = fraction("hopeless", hopeless)

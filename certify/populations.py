@@ -47,8 +47,9 @@ from latecomer.bounds.shift.duals import DUALS
 from latecomer.bounds.shift.planned_grid import TRIED, Grid, planned_grid
 from latecomer.certify.result import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES, Rule
-from latecomer.certify.sample import Sample, checked, sample_of, scaled_to, several, tagged
+from latecomer.certify.sample import Sample, sample_of, scaled_to, several, tagged
 from latecomer.certify.table import Order, Source
+from latecomer.checks import checked
 from latecomer.errors import InputError, nearest
 
 _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(

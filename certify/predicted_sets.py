@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Array
+from latecomer.bounds.checks import failure_probability
 from latecomer.bounds.next_client.client_sets import client_threshold, confident_threshold
 from latecomer.certify.label_scores import LABEL_SCORES, labels_kept, of_truth, refuse_too_few
 from latecomer.certify.points import PointRows, Points, read_points
 from latecomer.certify.printed import rounded
 from latecomer.certify.table import Source
-from latecomer.checks import fraction, one_of, output_file
+from latecomer.checks import checked, one_of, output_file
 from latecomer.errors import InputError
 from latecomer.files import at_home, write_atomic
 
@@ -191,8 +192,8 @@ def label_sets(
     >>> round(sets.threshold, 2), sets.sizes.max()
     (0.34, np.int64(1))
     """
-    alpha = fraction("alpha of sets", alpha, above=True)
-    delta = fraction("delta of sets", delta, above=True)
+    alpha = float(checked(failure_probability, "alpha of sets", alpha))
+    delta = float(checked(failure_probability, "delta of sets", delta))
     one_of("score of sets", score, tuple(LABEL_SCORES))
     rows = read_points(source)
     served = rows if serve is None else read_points(serve, labelled=False)

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.checks import count, largest_loss
 from latecomer.certify.rule import DEFAULT_RULE, LEAST_OUTSIDE
-from latecomer.certify.sample import checked
 from latecomer.certify.statements import LossCertificate, certify_losses
-from latecomer.checks import whole
+from latecomer.checks import checked, whole
 from latecomer.errors import InputError
 from latecomer.reading.ids import refuse_clients, spelling
 from latecomer.reading.labels import first_gap, refuse_labels

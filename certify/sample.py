@@ -1,7 +1,7 @@
 """A table of losses in the form that a rule takes, and what the rule's bound says of clients."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from latecomer.bounds.held_out.orders import fresh_seed, orders_for
 from latecomer.certify.rule import BEST_OF, MEAN_RULES, RULES, Asked, Rule, best_of_rule, rules_for
 from latecomer.certify.rules.declaration import is_own
 from latecomer.certify.table import LossTable, Order, Source, read_losses
+from latecomer.checks import checked
 from latecomer.errors import InputError, nearest
 
 FILE_RULES = tuple(rules_for("table"))
@@ -196,7 +197,9 @@ def check_options(
         from latecomer.certify.own_rule import coverage_of
 
         coverage_of(chosen)
-    checked(failure_probability, "delta", delta)
+    # The rules of ``best_of`` share delta.
+    parts = len(several(best_of)) or 1
+    checked(partial(failure_probability, parts=parts), "delta", delta)
     checked(failure_probability, "alpha", alpha)
     checked(largest_loss, "loss_max", loss_max)
     if seed is not None:
@@ -250,17 +253,6 @@ def _check_drawn(rule: str, pool_size: int | None) -> None:
             f"rule {rule} needs clients drawn independently, pool_size={pool_size} makes these a "
             "finite pool: leave the rule out"
         )
-
-
-def checked(check: Callable[[str, Any], Any], name: str, value: Any) -> Any:
-    """Return one value as converted by a check of ``bounds``, or raise that check's message."""
-    try:
-        found = check(name, value)
-    except (TypeError, ValueError) as error:
-        raise InputError(str(error)) from error
-    if np.ndim(found):
-        raise InputError(f"{name} must be one number, got {name}={value!r}")
-    return found
 
 
 def several(value: Any) -> tuple[Any, ...]:

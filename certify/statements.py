@@ -23,7 +23,6 @@ from latecomer.certify.rule import DEFAULT_RULE, RULES
 from latecomer.certify.sample import (
     FILE_RULES,
     Sample,
-    checked,
     n_orders,
     sample_of,
     scaled_to,
@@ -31,6 +30,7 @@ from latecomer.certify.sample import (
     tagged,
 )
 from latecomer.certify.table import Order, Source
+from latecomer.checks import checked
 from latecomer.errors import InputError
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from latecomer.bounds.certificate import Array, scaled_up
+from latecomer.bounds.checks import failure_probability
 from latecomer.bounds.held_out.arriving import (
     betting_mixture_path,
     mixture_after,
@@ -26,7 +27,7 @@ from latecomer.certify.likeness import unlikeness
 from latecomer.certify.rule import RULES
 from latecomer.certify.table import read_arrivals
 from latecomer.certify.voided import Voided
-from latecomer.checks import fraction, number_in, one_of, whole
+from latecomer.checks import checked, number_in, one_of, whole
 from latecomer.errors import InputError, nearest
 from latecomer.reading.encoded_text import text_of
 from latecomer.reading.yaml_text import read_mapping
@@ -209,10 +210,10 @@ def watch_plan(**settings: Any) -> WatchPlan:
         )
     return WatchPlan(
         rule=asked.rule,
-        delta=fraction("delta", asked.delta, above=True),
+        delta=float(checked(failure_probability, "delta", asked.delta)),
         loss_max=loss_max,
         threshold=None if threshold is None else float(threshold),
-        alpha=fraction("alpha", asked.alpha, above=True),
+        alpha=float(checked(failure_probability, "alpha", asked.alpha)),
         run_length=whole("run_length", asked.run_length, 1),
         bets=tuple(number_in("bets", bet, 1e-6, 1.0) for bet in asked.bets),
         trained_on=asked.trained_on,

@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,17 @@ def wrong(mistake: "ErrorDetails") -> str:
         return message
     hint = nearest(given, re.findall(r"'([^']+)'", message)) if isinstance(given, str) else ""
     return f"{message}, got {short(given)}{hint}"
+
+
+def checked(check: Callable[[str, Any], Any], name: str, value: Any) -> Any:
+    """Return one value as converted by a check of ``bounds``, or raise that check's message."""
+    try:
+        found = check(name, value)
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
+    if getattr(found, "ndim", 0):
+        raise InputError(f"{name} must be one number, got {name}={value!r}")
+    return found
 
 
 def whole(key: str, value: Any, low: int, high: int | None = None, why: str = "") -> int:

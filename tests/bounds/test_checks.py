@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] 
     (checks.failure_probability, ("d", 0), ValueError, "strictly between 0 and 1, got d=0"),
     (checks.failure_probability, ("d", 1), ValueError, "strictly between 0 and 1, got d=1"),
     (checks.failure_probability, ("d", 5e-324), ValueError, "at least 1e-287, got d=5e-324"),
+    (partial(checks.failure_probability, parts=3), ("d", 2e-287), ValueError, "into 3 parts, got"),
     (checks.count, ("n", 1.5), ValueError, "n must be a whole number of at least 1, got n=1.5"),
     (checks.count, ("n", 0), ValueError, "at least 1, got n=0"),
     (checks.count, ("n", -3), ValueError, "at least 1, got n=-3"),

@@ -477,6 +477,11 @@ def test_spreadsheet_files_are_read(tmp_path: Path) -> None:
     [
         ({"delta": 2}, "delta must lie strictly between 0 and 1, got delta=2"),
         ({"delta": [0.1, 0.2]}, "delta must be one number"),
+        ({"delta": 1e-300}, "delta must be at least 1e-287, got delta=1e-300"),
+        (
+            {"delta": 1.5e-287, "rule": "best_of", "best_of": ["product", "chernoff_kl"]},
+            "delta must be at least 2e-287 to be split into 2 parts, got delta=1.5e-287",
+        ),
         ({"alpha": 0}, "alpha must lie strictly between 0 and 1, got alpha=0"),
         ({"loss_max": 0}, "loss_max must be one number greater than 0, got loss_max=0"),
         ({"loss_max": 1e301}, "loss_max must lie in [1e-300, 1e+300], got loss_max=1e+301"),

@@ -158,7 +158,8 @@ def test_rules_differ_as_their_prices_do():
         ({"expected": 0}, "expect must lie strictly between 0 and 1, got 0"),
         ({"sd": 0.4}, "sd must lie strictly between 1e-06 and 0.3756, got 0.4"),
         ({"sd": 0.0}, "sd must lie strictly between 1e-06 and 0.3756, got 0.0"),
-        ({"delta": 0}, "delta must lie strictly between 0 and 1, got 0"),
+        ({"delta": 0}, "delta must lie strictly between 0 and 1, got delta=0"),
+        ({"delta": 1e-300}, "delta must be at least 1e-287, got delta=1e-300"),
         (
             {"rule": "wsr"},
             "rule must be one of blend, product, product_mixture, chernoff_kl, betting_mixture, got"

@@ -259,7 +259,7 @@ def test_the_terminal_scores_points_and_writes_sets(tmp_path):
     ("asked", "told"),
     [
         (["--sets", ".01"], "need at least 99 clients, got 40; with 40 clients alpha is at least"),
-        (["--sets", "1"], "alpha of sets must lie strictly between 0 and 1, got 1"),
+        (["--sets", "1"], "alpha of sets must lie strictly between 0 and 1, got alpha of sets=1"),
         (["--sets-for", "predictions.csv"], "--sets-for goes with --sets"),
         (["--sets", ".1", "--joint"], "--joint cannot go with --sets"),
         (["--score", "acu"], "score must be one of"),

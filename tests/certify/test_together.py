@@ -157,6 +157,10 @@ def test_what_contradicts_itself_is_refused(losses: str) -> None:
             {"joint": True, "alpha": 0.1},
             "alpha cannot go with joint, by which all statements share",
         ),
+        (
+            {"joint": True, "delta": 3e-287, "above": [0.1, 0.2]},
+            "delta must be at least 6e-287 to be split into 6 parts, got delta=3e-287",
+        ),
         ({"independent": True, "pool_size": 40}, "independent cannot go with pool_size=40"),
     ):
         with pytest.raises(InputError, match=line):

@@ -1,11 +1,13 @@
 """R0: an inequality over the scores of clients that were held out of training."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
+from latecomer.bounds.checks import failure_probability
 from latecomer.certify.bands import BANDS
 from latecomer.certify.own_rule import held_to_contract
 from latecomer.certify.page.svg import CERTIFIED
@@ -19,6 +21,7 @@ from latecomer.certify.rule import (
     rules_for,
 )
 from latecomer.certify.rules.declaration import is_own
+from latecomer.checks import checked
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.asked_shifts import AskedShifts, names_of, shifts_asked
 from latecomer.eval.routes.kinds.declaration import Route
@@ -172,6 +175,9 @@ class HeldOut(RouteSettings):
         if getattr(self, unused) is not None:
             raise InputError(f"{key}.{unused} is no setting of rule {rule}, which takes {level}")
         self._check_given(key, rule)
+        parts = len(self.best_of or self.thresholds or (rule,))
+        split = partial(failure_probability, parts=parts)
+        checked(split, f"{key}.{level}", getattr(self, level) or _DELTA)
         if rule == "error_curve" and (self.delta or _DELTA) > 0.5:
             raise InputError(
                 f"{key}.delta must be at most 0.5 for an error curve, got {self.delta}"

@@ -222,6 +222,10 @@ def test_overrides_reach_into_sections_and_lists():
         ("certificates.0.rule=wsr_averaged", "leave the rule out"),
         ("certificates.0.alpha=0.1", "certificates.0.alpha is no setting of rule product"),
         ("certificates.0.delta=1e-288", "delta: must be at least 1e-287, got 1e-288"),
+        (
+            "certificates.0={rule: best_of, best_of: [blend, product_wor], delta: 1e-287}",
+            "certificates.0.delta must be at least 2e-287 to be split into 2 parts",
+        ),
         ("certificates.0.realised=1", "certificates.0.realised: must be a valid boolean, got 1"),
         ("certificates.0.realised=on", "realised: must be a valid boolean, got 'on'"),
         (
