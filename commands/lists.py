@@ -8,6 +8,7 @@ import typer
 
 from latecomer.commands.arguments import Json
 from latecomer.commands.tables import show_json, show_table
+from latecomer.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from latecomer.commands.entries import Described
@@ -58,8 +59,15 @@ def list_methods(
     from latecomer.commands import listings
 
     if newcomers:
+        if long:
+            raise InputError("--newcomers is a table of its own: leave --long out")
         served = ("name", "labels", "points", "gets", "steps", "rounds", "down", "up")
-        records = [one for one in listings.newcomers() if name in (None, one["name"])]
+        told = {one["name"]: one for one in listings.newcomers()}
+        if name is not None and name not in told:
+            raise InputError(
+                f"--newcomers is about built-in methods, got {name!r}{nearest(name, told)}"
+            )
+        records = [told[name]] if name is not None else list(told.values())
         if as_json:
             show_json(records)
         else:
@@ -120,6 +128,8 @@ def list_datasets(
 
         _one(dataset(name, root), datasets, long=long, as_json=as_json)
         return
+    if root is not None:
+        raise InputError("--root says where the files of a data set go: name one, or leave it out")
     columns = ("name", "origin", "megabytes", "description")
     _show("data set", None, datasets, dataset_groups, columns, long=long, as_json=as_json)
 

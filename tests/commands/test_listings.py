@@ -171,9 +171,12 @@ def test_a_method_in_a_file_of_ones_own_is_described_too(tmp_path):
         (("shifts", "blurr"), "no shift 'blurr'; did you mean 'blur'?"),
         (("datasets", "digit"), "no data set 'digit'; did you mean 'digits'?"),
         (("methods", "nowhere.py:Mine"), "nowhere.py"),
+        (("methods", "fedvg", "--newcomers"), "got 'fedvg'; did you mean 'fedavg'?"),
+        (("methods", "fedavg", "--newcomers", "--long"), "a table of its own: leave --long out"),
+        (("datasets", "--root", "."), "--root says where the files of a data set go: name one"),
     ],
 )
-def test_an_unknown_name_is_one_line(arguments, says):
+def test_what_no_list_can_show_is_one_line(arguments, says):
     done = CliRunner().invoke(app, list(arguments))
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert says in done.stderr
