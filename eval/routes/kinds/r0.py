@@ -21,7 +21,7 @@ from latecomer.certify.rule import (
     rules_for,
 )
 from latecomer.certify.rules.declaration import is_own
-from latecomer.checks import checked
+from latecomer.checks import checked, short
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.asked_shifts import AskedShifts, names_of, shifts_asked
 from latecomer.eval.routes.kinds.declaration import Route
@@ -121,7 +121,7 @@ class HeldOut(RouteSettings):
     trust : bool
         Whether a rule of one's own is used without simulating its coverage.
     rule_source : str
-        Hash of its file, filled in: with another file the cell is another.
+        Hash of its file, filled in, no other is accepted: with another file the cell is another.
     """
 
     needs_certification: ClassVar[bool] = True
@@ -202,7 +202,7 @@ class HeldOut(RouteSettings):
         return self.model_copy(
             update={
                 "rule": rule,
-                "rule_source": file_hash(rule) if is_own(rule) else None,
+                "rule_source": self._source(key, rule),
                 level: getattr(self, level) or default,
                 "orders_seed": self.orders_seed or 0 if averaged else None,
                 "bets": self.bets or BETS[0] if rule in _BALLS else None,
@@ -239,6 +239,17 @@ class HeldOut(RouteSettings):
                     "expected errors of a gibbs predictor: say realised: true, or use "
                     f"{RULE_WITHOUT_ORDERS}"
                 )
+
+    def _source(self, key: str, rule: str) -> str | None:
+        """Return the hash of a rule of one's own; refuse that of another file."""
+        source = file_hash(rule) if is_own(rule) else None
+        if self.rule_source not in (None, source):
+            whose = f"the file of {rule}" if source else "a rule of one's own"
+            raise InputError(
+                f"{key}.rule_source is filled in with the hash of {whose}: leave it out, got "
+                f"{short(self.rule_source)}"
+            )
+        return source
 
     def _check_own(self, key: str, rule: str) -> None:
         """Simulate the coverage of a rule of one's own, unless it is trusted."""

@@ -226,6 +226,10 @@ def test_overrides_reach_into_sections_and_lists():
             "certificates.0={rule: best_of, best_of: [blend, product_wor], delta: 1e-287}",
             "certificates.0.delta must be at least 2e-287 to be split into 2 parts",
         ),
+        (
+            "certificates.0.rule_source=abc",
+            "certificates.0.rule_source is filled in with the hash of a rule of one's own: leave",
+        ),
         ("certificates.0.realised=1", "certificates.0.realised: must be a valid boolean, got 1"),
         ("certificates.0.realised=on", "realised: must be a valid boolean, got 'on'"),
         (
@@ -485,3 +489,17 @@ def test_data_that_no_path_from_here_leads_to_lie_beside_the_study(beside):
 def test_the_home_of_nobody_is_a_folder_that_does_not_exist(beside, place):
     with pytest.raises(InputError, match="~no-such-user/"):
         load_study("studies/s.yaml", [place])
+
+
+def test_a_rule_of_ones_own_is_that_of_the_file_noted(write, tmp_path):
+    rule = tmp_path / "mine.py"
+    rule.write_text("def bound(losses, delta):\n    return 1.0\n")
+    asked = [{"rule": f"{rule}:bound", "trust": True}]
+    law = {"kind": "client_types", "clients": 24, "certify": 4, "novel": 6, "held_out": 0.5}
+    law |= {"types": [[0, 1], [2, 3]], "weights": [0.5, 0.5]}
+    study = parse_study({**yaml.safe_load(SMALL), "split": law, "certificates": asked})
+    noted = study.resolved()
+    assert parse_study(noted) == study  # what a resumed run reads
+    noted["certificates"][0]["rule_source"] = "0" * 64
+    with pytest.raises(InputError, match=r"rule_source is filled in with the hash of the file of"):
+        parse_study(noted)
