@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_COUNT = 10**9
 """More rounds, steps or clients are a slip; much larger numbers fit no integer of NumPy."""
+MOST_SIZE = 10**5
+"""Wider layers and larger batches are a slip, which would end in an error of memory."""
 # Pydantic's messages about Python types, reworded in terms of the study file.
 _PLAINLY = {
     "too_short": "must not be empty",

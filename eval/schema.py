@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from latecomer.bounds.checks import LEAST_PROBABILITY
-from latecomer.checks import MOST_COUNT
+from latecomer.checks import MOST_COUNT, MOST_SIZE
 
 
 class Settings(BaseModel):
@@ -28,6 +28,12 @@ class Settings(BaseModel):
 def _countable(value: Any) -> Any:
     if value > MOST_COUNT:
         raise ValueError(f"must be a whole number of at most {MOST_COUNT}")
+    return value
+
+
+def _fits(value: int) -> int:
+    if value > MOST_SIZE:
+        raise ValueError(f"must be a whole number from 1 to {MOST_SIZE}")
     return value
 
 
@@ -55,7 +61,7 @@ def _auto_or_size(value: Any) -> Any:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if value != "auto" and not (whole and value >= 1):
         raise ValueError("must be 'auto' or an integer of at least 1")
-    return _countable(value) if whole else value
+    return _fits(value) if whole else value
 
 
 def _auto_or_depth(value: Any) -> Any:
@@ -80,6 +86,7 @@ class Legal:
 
 CountFromZero = Annotated[int, Field(strict=True, ge=0), AfterValidator(_countable)]
 Count = Annotated[int, Field(strict=True, ge=1), AfterValidator(_countable)]
+Size = Annotated[int, Field(strict=True, ge=1), AfterValidator(_fits)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]

@@ -107,7 +107,7 @@ def hyperparameters(file: Path, name: str) -> tuple[Declared, ...]:
 
 # How a docstring says that a family explains a setting.
 _POINTS = ("As for ", "See ")
-_KINDS = ("number", "count", "choice", "several")
+_KINDS = ("number", "count", "size", "choice", "several")
 
 
 def _value(node: ast.expr) -> Any:

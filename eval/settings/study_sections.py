@@ -25,6 +25,7 @@ from latecomer.eval.schema import (
     Positive,
     Seed,
     Settings,
+    Size,
     Text,
     sequence,
 )
@@ -250,7 +251,7 @@ class Train(Settings):
     rounds: Count = 5000
     cohort: Count = 5
     local_steps: Count = 50
-    batch_size: Count = 32
+    batch_size: Size = 32
     path: Literal["auto", "serial", "blocked", "vectorised"] = "auto"
     selection: Literal["last", "validation"] = "last"
     device: Annotated[Literal["auto", "cpu", "cuda"] | None, AfterValidator(_no_cpu)] = None
@@ -430,15 +431,15 @@ class Denoising(Settings):
         Seed of all draws.
     """
 
-    clients: Count = 100
-    novel: Count = 100
-    weights: Count = 30
-    samples: Count = 60
+    clients: Size = 100
+    novel: Size = 100
+    weights: Size = 30
+    samples: Size = 60
     variances: Annotated[tuple[Positive, ...], Field(min_length=1)] = (4.0, 2.0, 1.0, 0.5, 0.25)
     noise: Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] = (
         *(0.25, 0.5, 1.0),
     )
-    dimensions: Annotated[tuple[Count, ...], BeforeValidator(sequence), Field(min_length=1)] = (
+    dimensions: Annotated[tuple[Size, ...], BeforeValidator(sequence), Field(min_length=1)] = (
         *(1, 2, 3, 4, 5, 6, 8, 12, 20, 30),
     )
     draws: Count = 20

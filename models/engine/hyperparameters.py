@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.checks import MOST_COUNT
+from latecomer.checks import MOST_COUNT, MOST_SIZE
 
 OF_ENTRIES = ("label", "bounds", "serving", "needs_training")
 """What an entry of a study's methods says besides hyper-parameters: none of them is called so."""
@@ -32,7 +32,12 @@ def number(
 
 def count(default: int | None, *, least: int = 1) -> Any:
     """Declare a whole hyper-parameter ``>= least``; None only as its default."""
-    return field(default=default, metadata={"least": least})
+    return field(default=default, metadata={"least": least, "most": MOST_COUNT})
+
+
+def size(default: int | None, *, least: int = 1) -> Any:
+    """Declare a count of units or of samples in a batch, which are all in memory at once."""
+    return field(default=default, metadata={"least": least, "most": MOST_SIZE})
 
 
 def choice(default: str, *options: str) -> Any:
@@ -82,7 +87,7 @@ def _holds(declared: "Field[Any]", value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
         return False
     if "least" in rule:
-        return isinstance(value, int) and rule["least"] <= value <= MOST_COUNT
+        return isinstance(value, int) and rule["least"] <= value <= rule["most"]
     low, below, most = rule["low"], rule["below"], rule["most"]
     over = low is None or (value > low if rule["strict"] else value >= low)
     return over and (below is None or value < below) and (most is None or value <= most)
@@ -96,8 +101,8 @@ def _besides(declared: "Field[Any]", value: Any) -> str:
     """Say what else a number must be, that lies in the range as it is written or in none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
-    if "least" in declared.metadata and value > MOST_COUNT:
-        return f" and <= {MOST_COUNT}"
+    if "least" in declared.metadata and value > declared.metadata["most"]:
+        return f" and <= {declared.metadata['most']}"
     return "" if _finite(value) else " and finite"
 
 

@@ -19,7 +19,7 @@ from scipy.spatial.distance import pdist, squareform
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.hyperparameters import number, size
 from latecomer.models.engine.method import Predictor, predict_with
 from latecomer.models.engine.newcomers import Messages, one_model
 from latecomer.models.engine.phases import Phase
@@ -58,7 +58,7 @@ class ProfiledClients(AveragedWeights, ABC):
     """
 
     warm_up: float = number(0.5, least=0, below=1)
-    profile_dim: int | None = count(None)
+    profile_dim: int | None = size(None)
 
     def phases(self, task: Task) -> tuple[Phase, ...]:
         """Return the rounds of one global model, then those of several."""

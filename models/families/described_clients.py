@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.engine.hyperparameters import choice, count, number
+from latecomer.models.engine.hyperparameters import choice, number, size
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.newcomers import Messages
@@ -85,10 +85,10 @@ class DescribedClients(Method, ABC):
     local_momentum: float = number(0.9, least=0, below=1)
     local_weight_decay: float = number(5e-5, least=0)
     clip_norm: float = number(50.0, above=0)
-    descriptor_dim: int | None = count(None)
+    descriptor_dim: int | None = size(None)
     encoder: str = choice("deepsets", "unit-deepsets", "dss", "set-transformer")
-    pooled_units: int = count(200, least=2)
-    encoder_batch: int | None = count(None)
+    pooled_units: int = size(200, least=2)
+    encoder_batch: int | None = size(None)
     undescribed: float = number(0.0, least=0, below=1)
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.engine.hyperparameters import choice, count, number, several
+from latecomer.models.engine.hyperparameters import choice, number, several, size
 from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm
 from latecomer.models.engine.method import Finish, Method, Predictor, Start, predict_with
 from latecomer.models.engine.optimizers import sgd, sgd_memory
@@ -69,7 +69,7 @@ class EmbeddedClients(Method, ABC):
     local_momentum: float = number(0.9, least=0, below=1)
     local_weight_decay: float = number(5e-5, least=0)
     clip_norm: float = number(50.0, above=0)
-    embedding_dim: int | None = count(None)
+    embedding_dim: int | None = size(None)
     sizes: tuple[str, ...] = several(*TARGETS)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from latecomer.models.engine.fine_tuning import Tuning, tune_each
-from latecomer.models.engine.hyperparameters import choice, count, number
+from latecomer.models.engine.hyperparameters import choice, count, number, size
 from latecomer.models.engine.newcomers import Messages, one_model
 from latecomer.models.engine.optimizers import sgd, sgd_memory
 from latecomer.models.families.embedded_clients import EmbeddedClients
@@ -55,7 +55,7 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
     novel_lr: float = number(0.3, above=0)
     novel_rounds: int = count(20, least=0)
     novel_steps: int = count(50)
-    novel_batch_size: int = count(64)
+    novel_batch_size: int = size(64)
     novel_size: str = choice("largest", *TARGETS)
     warm: str = choice("none", "nearest")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.hyperparameters import number, size
 from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm
 from latecomer.models.engine.method import Method, Predictor, Start, predict_with
 from latecomer.models.engine.newcomers import Messages
@@ -49,7 +49,7 @@ class GeneratedClients(Method, ABC):
     lambda_h: float = number(1e-3, least=0)
     lambda_v: float = number(1e-3, least=0)
     lambda_theta: float = number(2.5e-5, least=0)
-    descriptor_dim: int | None = count(None)
+    descriptor_dim: int | None = size(None)
 
     @property
     def local(self) -> LocalSGD:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator
 
-from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.hyperparameters import count, number, size
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Finish, Start
 from latecomer.models.engine.schedule import Cohort
@@ -43,7 +43,7 @@ class PersonalWeights(FineTuned, AveragedWeights, ABC):
 
     novel_lr: float | None = number(None, above=0)
     finetune_steps: int = count(50, least=0)
-    finetune_batch_size: int = count(32)
+    finetune_batch_size: int = size(32)
 
     @property
     def local(self) -> LocalSGD:

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from latecomer.models.engine.hyperparameters import count
+from latecomer.models.engine.hyperparameters import size
 from latecomer.models.engine.newcomers import Messages
 from latecomer.models.families.averaged_weights import AveragedWeights
 from latecomer.models.task.clients import Samples
@@ -31,7 +31,7 @@ class SeveralModels(AveragedWeights, ABC):
         The local step.
     """
 
-    n_models: int = count(3)
+    n_models: int = size(3)
 
     def drawn(self, task: Task, generator: Generator) -> Params:
         """Return random weights of all models, as the server keeps them."""

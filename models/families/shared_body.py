@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Generator
 
 from latecomer.models.engine.fine_tuning import Tuning
-from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.hyperparameters import count, number, size
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Finish, Start
 from latecomer.models.engine.newcomers import Messages, one_model
@@ -56,7 +56,7 @@ class SharedBody(FineTuned, ABC):
     head_layers: int = count(1, least=0)
     novel_lr: float | None = number(None, above=0)
     novel_steps: int = count(260)
-    novel_batch_size: int = count(32)
+    novel_batch_size: int = size(32)
 
     @property
     def local(self) -> LocalSGD:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from latecomer.models.engine.fine_tuning import Tuning
-from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.hyperparameters import count, number, size
 from latecomer.models.engine.method import Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.averaged_weights import AveragedWeights
@@ -34,7 +34,7 @@ class FedAvgFT(FineTuned, AveragedWeights):
 
     novel_lr: float | None = number(None, above=0)
     finetune_steps: int = count(50, least=0)
-    finetune_batch_size: int = count(32)
+    finetune_batch_size: int = size(32)
 
     name: ClassVar[str] = "fedavg_ft"
     called: ClassVar[str] = "FedAvg, fine-tuned"

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from latecomer.models.engine.fine_tuning import Tuning
-from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.hyperparameters import count, number, size
 from latecomer.models.engine.method import Finish, Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.phases import Phase
@@ -47,7 +47,7 @@ class LGFedAvg(FineTuned, AveragedWeights):
     head_layers: int = count(1)
     novel_lr: float | None = number(None, above=0)
     novel_steps: int = count(50, least=0)
-    novel_batch_size: int = count(32)
+    novel_batch_size: int = size(32)
 
     name: ClassVar[str] = "lg_fedavg"
     called: ClassVar[str] = "LG-FedAvg"

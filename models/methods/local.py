@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Generator
 
 from latecomer.models.engine.fine_tuning import Tuning
-from latecomer.models.engine.hyperparameters import count, number
+from latecomer.models.engine.hyperparameters import count, number, size
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Finish, Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
@@ -41,7 +41,7 @@ class Local(FineTuned):
     clip_norm: float = number(50.0, above=0)
     novel_lr: float | None = number(None, above=0)
     novel_steps: int = count(2000)
-    novel_batch_size: int = count(32)
+    novel_batch_size: int = size(32)
 
     name: ClassVar[str] = "local"
     called: ClassVar[str] = "Local training"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from latecomer.models.engine.fine_tuning import Tuning
-from latecomer.models.engine.hyperparameters import choice, count, number
+from latecomer.models.engine.hyperparameters import choice, count, number, size
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
@@ -58,7 +58,7 @@ class PerFedAvg(FineTuned, GlobalWeights):
     clip_norm: float = number(50.0, above=0)
     novel_lr: float | None = number(None, above=0)
     finetune_steps: int = count(10)
-    finetune_batch_size: int = count(32)
+    finetune_batch_size: int = size(32)
 
     name: ClassVar[str] = "per_fedavg"
     called: ClassVar[str] = "Per-FedAvg"

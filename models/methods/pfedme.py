@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from latecomer.models.engine.fine_tuning import Tuning
-from latecomer.models.engine.hyperparameters import choice, count, number
+from latecomer.models.engine.hyperparameters import choice, count, number, size
 from latecomer.models.engine.local_steps import UNCLIPPED, LocalSGD
 from latecomer.models.engine.method import Context, Finish, Start
 from latecomer.models.engine.newcomers import NewcomersGet
@@ -63,7 +63,7 @@ class PFedMe(FineTuned, GlobalWeights):
     thetas: str = choice("kept", "refit")
     novel_lr: float | None = number(None, above=0)
     finetune_steps: int = count(260, least=0)
-    finetune_batch_size: int = count(32)
+    finetune_batch_size: int = size(32)
     clip_norm: float = number(50.0, above=0)
     name: ClassVar[str] = "pfedme"
     called: ClassVar[str] = "pFedMe"

@@ -19,7 +19,7 @@ from latecomer.eval.routes.kinds.declaration import (
     first_trained,
     overlap_said,
 )
-from latecomer.eval.schema import Count, Positive, sequence
+from latecomer.eval.schema import Count, Positive, Size, sequence
 
 
 class Compressed(TrainingRoute):
@@ -42,7 +42,7 @@ class Compressed(TrainingRoute):
     route: Literal["r5"]
     rule: Literal["occam_product", "occam"] = "occam_product"
     weights: Annotated[tuple[str, ...], BeforeValidator(sequence), Field(min_length=1)]
-    dimension: Count = 16
+    dimension: Size = 16
     step: Positive = 0.05
     tries: Count = 30
 

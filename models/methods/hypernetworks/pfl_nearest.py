@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.engine.hyperparameters import count
+from latecomer.models.engine.hyperparameters import size
 from latecomer.models.engine.method import Personalization, Predictor, predict_with
 from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.engine.schedule import Cohort
@@ -39,7 +39,7 @@ class PFLNearest(EmbeddedClients):
         ``embedding_dim`` set a quarter of the number of all clients.
     """
 
-    n_inputs: int = count(100)
+    n_inputs: int = size(100)
 
     name: ClassVar[str] = "pfl_nearest"
     called: ClassVar[str] = "PFL-nearest"

@@ -182,6 +182,12 @@ def test_overrides_reach_into_sections_and_lists():
         ),
         ("train.rounds=0", "train.rounds: must be greater than or equal to 1, got 0"),
         ("train.rounds=99999999999999999999", "train.rounds: must be a whole number of at most 10"),
+        ("train.batch_size=1000000000", "batch_size: must be a whole number from 1 to 100000, got"),
+        ("model.hypernetwork.width=1000000000", "width: must be a whole number from 1 to 100000"),
+        (
+            "methods=[{name: pefll, descriptor_dim: 1000000000}]",
+            "descriptor_dim must be a whole number >= 1 and <= 100000, got descriptor_dim=10",
+        ),
         ("split.novel=99999999999999999999", "split.novel: must be a whole number of at most 10"),
         ("evaluation.every=99999999999999999999", "every: must be a whole number of at most 10"),
         (
