@@ -142,7 +142,7 @@ def _whom(first: Mapping[str, Any]) -> str:
     """Say whose mean error is bounded, and by which model where it is drawn at random."""
     n, pool = int(first["n_clients"]), first["pool"]
     if first["mostly"]:
-        return f"the {int(pool) - n} held-out clients not scored"
+        return f"the {int(pool) - n} clients it was neither trained nor certified on"
     if first["sampling"] == "martingale":
         return "a client that joins, by a checkpoint drawn at random,"
     if first["sampling"] == "finite-pool":
