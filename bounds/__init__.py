@@ -60,45 +60,29 @@ if TYPE_CHECKING:
     from latecomer.bounds.binary_kl import *
     from latecomer.bounds.certificate import Certificate as Certificate
     from latecomer.bounds.certificate import Entry as Entry
-    from latecomer.bounds.convergence import *
     from latecomer.bounds.held_out.arriving import *
+    from latecomer.bounds.held_out.bets import *
     from latecomer.bounds.held_out.betting import *
-    from latecomer.bounds.held_out.betting_orders import *
     from latecomer.bounds.held_out.blend import *
     from latecomer.bounds.held_out.counting import *
-    from latecomer.bounds.held_out.differences import *
-    from latecomer.bounds.held_out.drift import *
-    from latecomer.bounds.held_out.local_levels import *
+    from latecomer.bounds.held_out.finite_pool import *
     from latecomer.bounds.held_out.losses import *
-    from latecomer.bounds.held_out.pool_betting import *
-    from latecomer.bounds.held_out.pool_curve import *
     from latecomer.bounds.held_out.price import *
     from latecomer.bounds.held_out.secure_sum import *
     from latecomer.bounds.held_out.star import *
-    from latecomer.bounds.held_out.yardstick import *
-    from latecomer.bounds.linear import *
-    from latecomer.bounds.meta_learning.earlier import *
     from latecomer.bounds.meta_learning.kl_inverted import *
-    from latecomer.bounds.meta_learning.learned_priors import *
     from latecomer.bounds.meta_learning.pefll import *
     from latecomer.bounds.meta_learning.unequal_sizes import *
-    from latecomer.bounds.next_client.client_sets import *
-    from latecomer.bounds.next_client.next_site import *
-    from latecomer.bounds.one_data_set.pac_bayes import *
-    from latecomer.bounds.one_data_set.pac_bayes_estimates import *
-    from latecomer.bounds.one_data_set.pac_bayes_trade_off import *
+    from latecomer.bounds.next_client import *
+    from latecomer.bounds.one_data_set import *
     from latecomer.bounds.privacy import *
     from latecomer.bounds.shift.adaptation import *
-    from latecomer.bounds.shift.ball_mixture import *
     from latecomer.bounds.shift.balls import *
-    from latecomer.bounds.shift.client_shift import *
-    from latecomer.bounds.shift.dkw_ball import *
-    from latecomer.bounds.uniform_convergence.seen_clients import *
-    from latecomer.bounds.uniform_convergence.unseen_clients import *
+    from latecomer.bounds.training import *
+    from latecomer.bounds.uniform_convergence import *
     from latecomer.bounds.unseen_clients.description_length import *
     from latecomer.bounds.unseen_clients.personal_priors import *
     from latecomer.bounds.unseen_clients.single_level import *
-    from latecomer.bounds.unseen_clients.single_level_drawn import *
 
     CATALOGUE: Mapping[str, Entry]
 
@@ -106,10 +90,10 @@ if TYPE_CHECKING:
 _BESIDE = {
     "Certificate": "certificate",
     "Entry": "certificate",
-    "LinearOptimum": "linear",
-    "Nearest": "shift.client_shift",
-    "SiteInterval": "next_client.next_site",
-    "baxter_thm2_eps": "uniform_convergence.unseen_clients",
+    "LinearOptimum": "training",
+    "Nearest": "shift.adaptation",
+    "SiteInterval": "next_client",
+    "baxter_thm2_eps": "uniform_convergence",
 }
 _ENTERED = re.compile(r"^@catalogued\(.*?^def (\w+)", re.MULTILINE | re.DOTALL)
 

@@ -2,15 +2,15 @@
 
 A rule (`rule`, `rules`) bounds what a sample of losses (`sample`, out of `table`) lets it bound:
 `statements` and `further_statements` of the clients certified, `populations` of others. `losses`
-is what users call, `points` and `predicted_sets` what they call who have predictions; `answers`
-is what it knows, `topics`, `lines` and `page` how it is said. `predictor`, `planning`, `watching`
+is what users call, `points` and `predicted_sets` what they call who have predictions; `together`
+has what it knows, `topics`, `lines` and `page` how it is said. `predictor`, `planned`, `watching`
 and `ledger` are the same for a model to be scored, for clients to be held out, and for clients who
 keep arriving. None of it needs an extra.
 """
 
 from typing import TYPE_CHECKING
 
-from latecomer.extras import front_door
+from latecomer.errors import front_door
 
 if __name__ != "latecomer.certify":
     raise ImportError("import latecomer.certify, not the folder certify")

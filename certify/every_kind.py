@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from latecomer.certify.rule import BEST_OF, rules_for
-from latecomer.certify.sentence_parts import BALLS, FILE, WATCH, states
+from latecomer.certify.sentences import BALLS, FILE, WATCH, states
 
 _OTHER_ROUTES = (
     *(("r1:product", "gibbs"), ("r1:kl", "gibbs"), ("r2:two_step_kl", "gibbs")),

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.checks import failure_probability, flag
-from latecomer.certify.answers import LossAnswers
 from latecomer.certify.arguments import ASKED, LOSSES, told_in_full
-from latecomer.certify.result import Shown, Stated
 from latecomer.certify.rule import DEFAULT_RULE
 from latecomer.certify.sample import (
     Sample,
@@ -22,7 +20,6 @@ from latecomer.certify.sample import (
     sample_of,
     several,
 )
-from latecomer.certify.sources import named
 from latecomer.certify.statements import (
     LossCertificate,
     MeanLoss,
@@ -32,8 +29,10 @@ from latecomer.certify.statements import (
     mean_loss,
     next_client,
 )
-from latecomer.certify.table import LossTable, Order, Source, read_losses
+from latecomer.certify.table import LossTable, Order, Source, named, read_losses
 from latecomer.certify.table_rows import column_named
+from latecomer.certify.together import LossAnswers
+from latecomer.certify.words import Shown, Stated
 from latecomer.checks import checked
 from latecomer.errors import InputError
 
@@ -59,8 +58,8 @@ class CertifiedLosses(LossAnswers, Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dicts: what was asked for and no more."""
-        from latecomer.certify.printed import plain
         from latecomer.certify.topics import loss_statements
+        from latecomer.certify.words import plain
 
         told: dict[str, Any] = {
             "shifts": [self._shift(ball) for ball in self.shifts],
@@ -80,7 +79,7 @@ class CertifiedLosses(LossAnswers, Shown):
 
     def __str__(self) -> str:
         """Return what ``latecomer certify`` prints."""
-        from latecomer.certify.short_lines import short_lines
+        from latecomer.certify.lines import short_lines
 
         return "\n".join(short_lines(self))
 
@@ -111,7 +110,7 @@ class CertifiedLosses(LossAnswers, Shown):
 
     def report(self, path: str | PathLike[str], *, source: str = "losses") -> Path:
         """Write a page about it as one HTML file, in which ``source`` names the losses."""
-        from latecomer.certify.page.report import write_report
+        from latecomer.certify.page.losses import write_report
 
         return write_report(self, path, source=source)
 
@@ -130,8 +129,8 @@ class CertifiedLosses(LossAnswers, Shown):
         return record
 
     def _tails(self) -> dict[str, Any]:
-        from latecomer.certify.printed import exact
         from latecomer.certify.topics import tails
+        from latecomer.certify.words import exact
 
         if not self.above and self.curve is None:
             return {}

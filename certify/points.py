@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Array
-from latecomer.certify.sources import named, rows_of
-from latecomer.certify.table import LossTable, Source, table_of
+from latecomer.certify.table import LossTable, Source, named, rows_of, table_of
 from latecomer.certify.table_rows import Rows
-from latecomer.checks import one_of
+from latecomer.checks import one_number, one_of, told
 from latecomer.errors import InputError
-from latecomer.reading.labels import is_gap, refuse_labels
-from latecomer.reading.single_numbers import one_number, told
+from latecomer.reading.ids import is_gap, refuse_labels
 
 _OF_LABEL = re.compile(r"p_(.+)")
 _INTEGRAL = re.compile(r"[+-]?\d+(\.0*)?")

@@ -33,22 +33,24 @@ from latecomer.bounds.held_out.bets import (
     wsr_averaged_bets,
 )
 from latecomer.bounds.held_out.betting import BET_WEIGHTS
-from latecomer.bounds.shift.ball_mixture import apart, ball_mixture, breaking_radius, widest
 from latecomer.bounds.shift.balls import (
     MeanRule,
+    apart,
+    ball_mixture,
+    breaking_radius,
     chi2_ball,
     issued,
     kl_ball,
     started_at,
     subgroup,
     tv_ball,
+    widest,
 )
-from latecomer.bounds.shift.duals import DUALS
-from latecomer.bounds.shift.planned_grid import TRIED, Grid, planned_grid
-from latecomer.certify.result import Stated
+from latecomer.bounds.shift.duals import DUALS, TRIED, Grid, planned_grid
 from latecomer.certify.rule import DEFAULT_RULE, RULES, Rule
 from latecomer.certify.sample import Sample, sample_of, scaled_to, several, tagged
 from latecomer.certify.table import Order, Source
+from latecomer.certify.words import Stated
 from latecomer.checks import checked
 from latecomer.errors import InputError, nearest
 

@@ -14,8 +14,7 @@ from latecomer.certify.rule import DEFAULT_RULE, LEAST_OUTSIDE
 from latecomer.certify.statements import LossCertificate, certify_losses
 from latecomer.checks import checked, whole
 from latecomer.errors import InputError
-from latecomer.reading.ids import refuse_clients, spelling
-from latecomer.reading.labels import first_gap, refuse_labels
+from latecomer.reading.ids import first_gap, refuse_clients, refuse_labels, spelling
 
 Ints = NDArray[np.int64]
 # Folds have a random stream of their own.

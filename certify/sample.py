@@ -11,7 +11,7 @@ import numpy as np
 
 from latecomer.bounds.certificate import Array, Certificate, scaled_up
 from latecomer.bounds.checks import count, failure_probability, flag, largest_loss
-from latecomer.bounds.held_out.orders import fresh_seed, orders_for
+from latecomer.bounds.held_out.betting import fresh_seed, orders_for
 from latecomer.certify.rule import BEST_OF, MEAN_RULES, RULES, Asked, Rule, best_of_rule, rules_for
 from latecomer.certify.rules.declaration import is_own
 from latecomer.certify.table import LossTable, Order, Source, read_losses
@@ -162,7 +162,7 @@ def _noted(rule: Rule, *, trust: bool) -> tuple[str, ...]:
         return ()
     if trust:
         return (f"rule {rule.name}, whose proof is its author's, is taken on trust",)
-    from latecomer.certify.own_rule import coverage_of
+    from latecomer.certify.rule import coverage_of
 
     return (coverage_of(rule).sentence(rule.name),)
 
@@ -194,7 +194,7 @@ def check_options(
     if checked(flag, "trust", trust) and not is_own(rule):
         raise InputError(f"trust is for a rule of one's own, file.py:name, got rule {rule}")
     if is_own(rule) and not trust:
-        from latecomer.certify.own_rule import coverage_of
+        from latecomer.certify.rule import coverage_of
 
         coverage_of(chosen)
     # The rules of ``best_of`` share delta.

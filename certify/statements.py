@@ -18,7 +18,6 @@ from latecomer.bounds.certificate import Array, Certificate, Orders, scaled_up
 from latecomer.bounds.checks import failure_probability
 from latecomer.bounds.held_out.losses import conformal
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
-from latecomer.certify.result import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES
 from latecomer.certify.sample import (
     FILE_RULES,
@@ -30,11 +29,12 @@ from latecomer.certify.sample import (
     tagged,
 )
 from latecomer.certify.table import Order, Source
+from latecomer.certify.words import Stated
 from latecomer.checks import checked
 from latecomer.errors import InputError
 
 if TYPE_CHECKING:
-    from latecomer.certify.voided import Voided
+    from latecomer.certify.rule import Voided
 
 __all__ = ["FILE_RULES", "LossCertificate", "certificate_dict", "certify_losses"]
 
@@ -121,7 +121,7 @@ class LossCertificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dicts, ready for JSON."""
-        from latecomer.certify.voided import told_of
+        from latecomer.certify.rule import told_of
 
         about_next = {name: getattr(self, name) for name in ("alpha", "rank", "clients_needed")}
         names = [field.name for field in fields(LossCertificate) if field.name not in about_next]
@@ -350,7 +350,7 @@ def _voided(given: Sample, delta: float) -> "Voided | None":
     """Name the client that leaves the rule asked for nothing to say, and ask the default."""
     if not given.rule.ends_at_largest or given.losses[-1] < given.loss_max:
         return None
-    from latecomer.certify.voided import Voided
+    from latecomer.certify.rule import Voided
 
     first = int(np.searchsorted(given.losses, given.loss_max))
     unit = replace(given, rule=RULES[DEFAULT_RULE]).bounded(delta)

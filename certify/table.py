@@ -1,4 +1,4 @@
-"""Read per-client losses from a CSV file, a data frame or a mapping: one mean loss per client.
+"""Per-client losses from a file, a frame, a mapping or a sequence, and where they come from.
 
 A user of any framework can write two columns, ``client`` and ``loss``; several rows of one client
 are averaged, weighted when there is a ``weight`` column.  Neither the order of the rows nor the
@@ -7,21 +7,320 @@ a random order either: where ids and losses are related, an order by id, or by a
 random.
 """
 
+import csv
+import io
+import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike
+from functools import partial
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latecomer.bounds.certificate import Array
-from latecomer.certify.sources import file_bytes, named, read_csv, rows_of
 from latecomer.certify.table_rows import Rows
+from latecomer.checks import written_number
 from latecomer.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Record = dict[str, Any]
+
+
+def rows_of(source: Any, rows: Rows, ranks: Any = None) -> Rows:
+    """Put everything that a source holds into the rows, and return them.
+
+    ``ranks`` are the clients' places in the order of sampling where no column holds them: by
+    client, or one for each row.
+    """
+    _read(source, rows)
+    if ranks is not None:
+        rows.give_ranks(ranks)
+    if not rows.numbers:
+        raise InputError(f"{named(source)}: holds no clients")
+    rows.check(named(source))
+    return rows
+
+
+def named(source: Any) -> str:
+    """Return what messages call a source; of a path that is where it leads to, ``~`` included."""
+    if isinstance(source, (str, PathLike)):
+        return os.path.expanduser(str(fspath(source)))
+    return "standard input" if isinstance(source, bytes) else "losses"
+
+
+def _read(source: Any, rows: Rows) -> None:
+    label = named(source)
+    if isinstance(source, (str, PathLike)) and label.lower().endswith((".parquet", ".pq")):
+        _read_frame(parquet_frame(label), rows, label)
+    elif isinstance(source, (str, PathLike, bytes)):
+        data = source if isinstance(source, bytes) else file_bytes(label)
+        if is_json(data):
+            _read_held(label, json_value(label, _text(label, data)), rows)
+        else:
+            read_csv(label, data, rows)
+    elif isinstance(source, Mapping) or _are_records(source):
+        _read_held(label, source, rows)
+    elif hasattr(source, "columns") and hasattr(source, "itertuples"):
+        _read_frame(source, rows)
+    elif hasattr(source, "index") and hasattr(source, "items"):
+        _read_series(source, rows)
+    elif isinstance(source, (list, tuple)) or (hasattr(source, "ndim") and source.ndim == 1):
+        _read_pairs(label, enumerate(source), rows)
+    else:
+        raise InputError(
+            "losses must be a CSV, JSON or Parquet file, a DataFrame with columns client and loss,"
+            " a mapping client -> loss or one loss a client in a row, got"
+            f" {type(source).__name__}"
+        )
+
+
+def _are_records(source: Any) -> bool:
+    return isinstance(source, (list, tuple)) and any(isinstance(one, Mapping) for one in source)
+
+
+def _read_series(series: Any, rows: Rows) -> None:
+    """Read a series, whose index holds the clients."""
+    from latecomer.reading.column_names import averaged_over
+
+    over = averaged_over([str(name) for name in series.index.names])
+    if over and series.index.nlevels == 1:
+        raise InputError(f"losses: the index must hold the clients, got {over!r}")
+    _read_pairs("losses", series.items(), rows)
+
+
+def _read_pairs(label: str, pairs: Iterable[tuple[Any, Any]], rows: Rows) -> None:
+    """Read one loss a client."""
+    for name, column in (("by", rows.by), ("order", rows.order)):
+        if column is not None:
+            raise InputError(f"{name} {column} needs a file or a DataFrame with that column")
+    for key, value in pairs:
+        held = len(rows.numbers)
+        shown = key if isinstance(key, tuple) else str(key)
+        rows.add(partial("{}, client {!r}".format, label, shown), key, value)
+        if len(rows.numbers) == held:
+            told = "; ".join([f"client {rows.spelt.of(key)!r} occurs twice", *rows.spelt.notes()])
+            raise InputError(f"{label}: {told}")
+
+
+def _read_held(label: str, held: Any, rows: Rows) -> None:
+    """Read what JSON or Python holds: records, a list per column, or client: loss."""
+    if isinstance(held, Mapping) and not is_list(held.get("client")):
+        _read_pairs(label, held.items(), rows)
+        return
+    for where, values in records_of(label, held):
+        if (names := tuple(map(str, values))) != rows.columns:
+            asked = rows.asked(names)
+            for name in asked:
+                if name not in values:
+                    listed = ", ".join(names[:8])
+                    hint = rows.hint(name, names)
+                    raise InputError(f"{where}: no {name!r} among {listed or 'none'}{hint}")
+            rows.columns = _unlike(label, names, asked)
+        rows.put(partial(str, where), values)
+
+
+def _read_frame(frame: Any, rows: Rows, label: str = "losses") -> None:
+    names = _required(label, frame.columns, rows, levels=frame.index.names)
+    asked = _kept(names, rows)
+    own = frame.iloc[:, [names.index(name) for name in asked]]
+    for number, values in enumerate(own.itertuples(index=False, name=None)):
+        where = partial("{}, row {}".format, label, number)
+        rows.put(where, dict(zip(asked, values, strict=True)))
+
+
+def _kept(names: Sequence[str], rows: Rows) -> list[str]:
+    """Return the columns that the rows read: those they need, and weights where there are some."""
+    weighted = ["weight"] if "weight" in names else []
+    return list(dict.fromkeys([*rows.asked(names), *weighted]))
+
+
+def read_csv(path: str, data: bytes, rows: Rows) -> None:
+    """Put the lines of a CSV file into the rows."""
+    from latecomer.reading.delimited import foreign_header, misfit
+
+    text = _text(path, data)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+
+    def where() -> str:
+        # A field with line breaks spans several lines; the reader is at the last of them.
+        return f"{path}, line {reader.line_num}"
+
+    try:
+        names = _required(path, _header(path, reader), rows, lambda: foreign_header(text))
+        client = names.index("client")
+        places = [(name, names.index(name)) for name in _kept(names, rows)]
+        # Blanks around an id are part of it until `Spellings` says that they are not.
+        ids = ("client", rows.by)
+        for cells in reader:
+            if len(cells) != len(names):
+                if not any(map(str.strip, cells)):
+                    continue
+                raise InputError(f"{where()}: {misfit(len(names), cells)}")
+            if not cells[client] and not any(map(str.strip, cells)):
+                continue
+            rows.put(
+                where,
+                {n: cells[place] if n in ids else cells[place].strip() for n, place in places},
+            )
+    except csv.Error as error:
+        if hint := foreign_header(text) if reader.line_num <= 1 else "":
+            raise InputError(f"{path}: no commas between names of columns{hint}") from error
+        cause = "a quotation mark is never closed" if "unexpected end" in str(error) else error
+        raise InputError(f"{where()}: {cause}") from error
+
+
+def _header(path: str, reader: Any) -> list[str]:
+    from latecomer.reading.delimited import read_header
+
+    try:
+        return read_header(reader)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def file_bytes(path: str) -> bytes:
+    """Return what a file holds."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{path}: cannot be read: {cause}") from error
+
+
+def _text(path: str, data: bytes) -> str:
+    from latecomer.reading.delimited import text_of
+
+    try:
+        return text_of(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _required(
+    where: str,
+    given: Iterable[Any],
+    rows: Rows,
+    foreign: Callable[[], str] = str,
+    levels: Sequence[Any] = (),
+) -> list[str]:
+    """Return the names of the columns, among which are those that the rows need."""
+    from latecomer.reading.column_names import column_names
+
+    try:
+        names = column_names(given)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    rows.columns = (*names, *(str(level) for level in levels if level is not None))
+    asked = rows.asked(names)
+    for wanted in asked:
+        if wanted not in names:
+            listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            hint = foreign() or rows.hint(wanted, names)
+            if wanted in levels:
+                hint = "; it is in the index: reset_index() makes it a column"
+            raise InputError(f"{where}: no column {wanted!r} among {listed or 'none'}{hint}")
+    _unlike(where, names, asked)
+    return names
+
+
+def _unlike(where: str, names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
+    """Return names of columns, none of which may be taken for another that is asked for."""
+    from latecomer.reading.column_names import refuse_repeated
+
+    try:
+        refuse_repeated(list(names), [*asked, "weight"])
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    return tuple(names)
+
+
+def is_json(data: bytes) -> bool:
+    """Whether a file's content is JSON: no CSV table of losses begins with a bracket."""
+    return data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{")
+
+
+def json_value(path: str, text: str) -> Any:
+    """Return what a JSON text holds; a name that an object gives twice is refused."""
+    try:
+        held = json.loads(text, object_pairs_hook=_once, parse_float=written_number)
+    except (ValueError, RecursionError) as error:
+        lines = "Extra data" in str(error) and text.lstrip().startswith("{")
+        hint = "; records a line are no JSON: put them in one list, [...]" if lines else ""
+        raise InputError(f"{path}: not JSON: {error}{hint}") from error
+    if isinstance(held, dict) and {"certificate", "rule", "orders"} <= held.keys():
+        raise InputError(f"{path}: holds a certificate, no losses")
+    return held
+
+
+def records_of(label: str, held: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield where each row stands, and its values by column, from records or a list per column.
+
+    Examples
+    --------
+    >>> list(records_of("stdin", [{"client": "ann", "loss": 0.1}]))
+    [('stdin, record 0', {'client': 'ann', 'loss': 0.1})]
+    """
+    if isinstance(held, Mapping):
+        yield from _columns(label, held)
+    else:
+        for number, one in enumerate(held):
+            yield f"{label}, record {number}", _record(label, number, one)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Record:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} occurs twice")
+    return record
+
+
+def _record(path: str, number: int, one: Any) -> Mapping[str, Any]:
+    if not isinstance(one, Mapping):
+        raise InputError(
+            f"{path}, record {number}: must hold client and loss by name, got {one!r:.60}"
+        )
+    return one
+
+
+def _columns(path: str, held: Mapping[str, Any]) -> Iterator[tuple[str, Record]]:
+    lengths = {name: len(one) if is_list(one) else None for name, one in held.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} {length or 'no list'}" for name, length in lengths.items())
+        raise InputError(f"{path}: columns must be lists of one length, got {told}")
+    for number, values in enumerate(zip(*held.values(), strict=True)):
+        yield f"{path}, record {number}", dict(zip(held, values, strict=True))
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value can be a column."""
+    return isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) == 1
+
+
+def parquet_frame(path: str) -> Any:
+    """Read a Parquet file as a DataFrame, where pandas can."""
+    try:
+        import pandas as pd
+
+        return pd.read_parquet(path)
+    except ImportError as error:
+        raise InputError(
+            f"{path}: Parquet is read by pandas with pyarrow or fastparquet, and these are not"
+            " installed: pip install pandas pyarrow, or write CSV"
+        ) from error
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as Parquet: {error}") from error
 
 
 @dataclass(frozen=True)

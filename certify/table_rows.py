@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from latecomer.bounds.certificate import Array
+from latecomer.checks import one_number, told
 from latecomer.errors import InputError, nearest
 from latecomer.reading.ids import Spellings, refuse_alike, refuse_clients
-from latecomer.reading.single_numbers import one_number, told
 
 
 @dataclass

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.further_statements import GROUPS_OWN, Compared, Step
 from latecomer.certify.populations import Shifted, no_shift
-from latecomer.certify.printed import exact, rounded
-from latecomer.certify.sentence_parts import FILE
-from latecomer.certify.sentences import statement
+from latecomer.certify.rule import Voided
+from latecomer.certify.sentences import FILE, statement
 from latecomer.certify.statements import LossCertificate
-from latecomer.certify.voided import Voided
-from latecomer.certify.words import inward
+from latecomer.certify.words import exact, inward, rounded
 
 if TYPE_CHECKING:
-    from latecomer.certify.answers import LossAnswers
     from latecomer.certify.statements import MeanLoss
+    from latecomer.certify.together import LossAnswers
 
 _ABOUT = {
     "kl": "mean loss, KL(Q || P) <= {}",

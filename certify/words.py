@@ -1,11 +1,23 @@
-"""Numbers, shifts and lists in words, for sentences of certificates and of reports."""
+"""Numbers, shifts and lists in words, certified numbers rounded up, and results as displayed."""
 
+import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from html import escape
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate
+from latecomer.errors import needed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -188,3 +200,129 @@ def sort_key(text: str) -> str:
         return "Infinity"
     value = float(match.group().rstrip("%").replace(",", ""))
     return f"{value / 100:.10g}" if match.group(1) else repr(value)
+
+
+def rounded(value: float, *, decimals: int = 4, up: bool = False) -> str:
+    """Format a number with at least ``decimals`` significant digits, rounded up on request.
+
+    Examples
+    --------
+    >>> rounded(0.15389), rounded(0.12341, up=True), rounded(2.5e9)
+    ('0.1539', '0.1235', '2.500e+9')
+    """
+    value = float(value)
+    if not math.isfinite(value):
+        return "infinite" if value > 0 else str(value)
+    exact = Decimal(repr(value))
+    rounding = ROUND_CEILING if up else ROUND_HALF_EVEN
+    if value == 0 or 1e-3 <= abs(value) < 1e6:
+        return format(exact.quantize(Decimal(1).scaleb(-decimals), rounding), "f")
+    grain = Decimal(1).scaleb(exact.adjusted() - decimals + 1)
+    return f"{exact.quantize(grain, rounding):.{decimals - 1}e}"
+
+
+def exact(value: float) -> str:
+    """Write a number in six digits, or in as many as tell it from every other.
+
+    >>> exact(0.1), exact(0.1000000001), exact(2.0)
+    ('0.1', '0.1000000001', '2')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def as_given(value: float) -> str:
+    """Write a number that was asked for: with three decimals where these say it all.
+
+    >>> as_given(0.25), as_given(0.1001)
+    ('0.250', '0.1001')
+    """
+    short = rounded(value, decimals=3)
+    return short if float(short) == value else exact(value)
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays and tuples into lists, named tuples into dicts, infinities into text."""
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, dict):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def ledger(bound: Certificate) -> str:
+    """Say what share of the failure probability each event has."""
+    shares = {name: sorted(set(np.ravel(share).tolist())) for name, share in bound.delta.items()}
+    return " + ".join(
+        f"{' or '.join(f'{share:g}' for share in values)} on the {name.replace('_', ' ')}"
+        for name, values in shares.items()
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """One statement, whose ``str()`` is what the terminal prints about it.
+
+    Attributes
+    ----------
+    words : tuple of str
+        Its lines.
+    """
+
+    words: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
+
+    def __str__(self) -> str:
+        return "\n".join(self.words)
+
+
+class Shown(ABC):
+    """A result that displays what the terminal prints."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one record per statement."""
+
+    def table(self) -> "pd.DataFrame":
+        """Return a frame with one row per statement; needs pandas."""
+        frame: pd.DataFrame = needed("pandas", "a table").DataFrame(self.rows())
+        return frame
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """What it says in one sentence."""
+
+    @property
+    def closing(self) -> str:
+        """What ends the output after all statements; maybe empty."""
+        return ""
+
+    def to_json(self) -> str:
+        """Return JSON without NaN or infinity, as the terminal prints it with ``--json``."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        lines = [_line(rows[0], "th"), *(_line(row.values(), "td") for row in rows)]
+        end = f"\n<p>{escape(self.closing)}</p>" if self.closing else ""
+        return f"<p>{escape(self.sentence)}</p>\n<table>{''.join(lines)}</table>{end}"
+
+
+def _line(cells: Iterable[Any], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(_text(cell))}</{tag}>' for cell in cells)}</tr>"
+
+
+def _text(cell: Any) -> str:
+    if cell is None or cell != cell:
+        return ""
+    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)

@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from latecomer.commands.arguments import Json, real_option
+from latecomer.commands.arguments import Json, examples, real_option
 from latecomer.commands.certify import certify_file
 from latecomer.commands.data import data_app
-from latecomer.commands.examples import examples
 from latecomer.commands.listings import RulesInHelp
 from latecomer.commands.lists import (
     list_bounds,
@@ -24,8 +23,8 @@ from latecomer.commands.lists import (
 )
 from latecomer.commands.one_line_errors import OneLineErrors, open_streams
 from latecomer.commands.plan import plan_hold_out
+from latecomer.commands.render import show_json, show_table
 from latecomer.commands.run import run_study
-from latecomer.commands.tables import show_json, show_table
 from latecomer.commands.watch import verify, watch
 
 app = typer.Typer(
@@ -67,8 +66,8 @@ def show_status(
 
     Only reads the directory, so it can be asked on any machine while the run goes on.
     """
-    from latecomer.commands.status_lines import status_record, status_rows, summary_line
-    from latecomer.eval.runs.status import run_status
+    from latecomer.commands.finished_run import status_record, status_rows, summary_line
+    from latecomer.eval.runs.cell_directory import run_status
 
     status = run_status(directory)
     if as_json:
@@ -97,8 +96,7 @@ def make_report(
 
     Makes report.html, figures and tables.  The run need not be finished.
     """
-    from latecomer.commands.finished_run import page_as_it_is
-    from latecomer.commands.status_lines import tell_missing
+    from latecomer.commands.finished_run import page_as_it_is, tell_missing
 
     page = page_as_it_is(directory) if asks is None else None
     if page is None:
@@ -127,7 +125,7 @@ def draw_figures(
     They lie beside the SVG in DIR/figures; later reports make them again, set
     as they were.
     """
-    from latecomer.commands.status_lines import tell_missing
+    from latecomer.commands.finished_run import tell_missing
     from latecomer.reports.page.page import figures
 
     made = figures(directory, kind, width=width, font=font)
@@ -143,8 +141,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare two runs: settings, and errors paired over clients."""
-    from latecomer.commands.run_comparison import show_comparison
-    from latecomer.commands.status_lines import tell_missing
+    from latecomer.commands.finished_run import show_comparison, tell_missing
 
     show_comparison(first, second, as_json=as_json)
     for directory in dict.fromkeys((first, second)):
@@ -217,7 +214,7 @@ def recertify(
     They are made from its scores.  Entries that were not declared before the scores existed are
     marked as no proof.
     """
-    from latecomer.certify.printed import plain
+    from latecomer.certify.words import plain
     from latecomer.commands.render import reissued_lines
     from latecomer.eval.runs.reissue import declared_entries, reissue
 

@@ -13,8 +13,7 @@ import typer
 import latecomer
 from latecomer.checks import output_file
 from latecomer.commands.arguments import Json, Long, numbers, real_option, whole_option
-from latecomer.errors import InputError, nearest
-from latecomer.wrapping import wrapped
+from latecomer.errors import InputError, nearest, wrapped
 
 if TYPE_CHECKING:
     from latecomer.certify.losses import CertifiedLosses

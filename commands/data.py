@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latecomer.commands.examples import examples
+from latecomer.commands.arguments import examples
 from latecomer.commands.one_line_errors import OneLineErrors
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def fetch_data(name: Name, root: Root = None) -> None:
 
     The file is kept only when it is the published one.
     """
-    from latecomer.eval.datasets.fetching import fetch
+    from latecomer.eval.datasets.download import fetch
 
     with _progress() as on_bytes:
         fetched = fetch(name, root=root, on_bytes=on_bytes)
@@ -58,7 +58,7 @@ def verify_data(name: Name, root: Root = None) -> None:
 
     These are sums and counts of samples.
     """
-    from latecomer.eval.datasets.fetching import verify
+    from latecomer.eval.datasets.download import verify
 
     for line in verify(name, root=root).lines:
         typer.echo(line)

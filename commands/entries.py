@@ -13,9 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latecomer.errors import InputError, nearest
+from latecomer.errors import WIDTH, InputError, nearest, wrapped
 from latecomer.reading.docstrings import Documented, documented, plain, prose
-from latecomer.wrapping import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from latecomer.eval.datasets.reader import Source
@@ -184,8 +183,7 @@ def _as_method(
 
 def study(name: str) -> Described:
     """Describe a shipped study: its question, what it can be run as, and its file."""
-    from latecomer.eval.studies.declaration import read_yaml
-    from latecomer.eval.studies.shipped import shipped_study, shipped_texts
+    from latecomer.eval.studies.shipped import read_yaml, shipped_study, shipped_texts
 
     texts = shipped_texts()
     known("study", name, texts)
@@ -324,7 +322,7 @@ def _typed(value: Any) -> str:
 def dataset(name: str, root: Path | None = None) -> Described:
     """Describe a data set: its keys, and how it gets onto this machine, below ``root``."""
     from latecomer.eval.datasets.columns import from_columns
-    from latecomer.eval.datasets.locations import ENVIRONMENT, data_root
+    from latecomer.eval.datasets.reader import ENVIRONMENT, data_root
     from latecomer.eval.datasets.registry import DATASETS
 
     known("data set", name, DATASETS)

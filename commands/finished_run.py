@@ -1,18 +1,26 @@
-"""A finished run given again: what it said is said again, if nothing that it depends on changed."""
+"""Runs that are there: how far each is, what it said, and two of them side by side."""
 
 import hashlib
 import json
+import math
 import os
 import platform
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from fnmatch import fnmatch
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from latecomer.certify.words import percent, points
+from latecomer.commands.render import duration, show_json, show_table
+from latecomer.errors import InputError
+from latecomer.eval.runs.cell_directory import CellStatus, RunStatus, run_status
 from latecomer.files import write_atomic
 
 KEPT = "finished.json"
@@ -99,7 +107,7 @@ def said_again(
     Nothing may have changed: the command, the study file, the code, the cells, the files beside
     them and the data, which are read.
     """
-    from latecomer.commands.tables import duration
+    from latecomer.commands.render import duration
     from latecomer.eval.runs.cell_directory import is_done
 
     began = time.monotonic()
@@ -206,3 +214,132 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return ""
+
+
+def status_record(status: RunStatus) -> dict[str, Any]:
+    """Return the status as plain data."""
+    counts = {
+        "done": status.count("done"),
+        "running": status.count("running"),
+        "failed": status.count("failed"),
+        "to_do": status.count("to do", "stopped"),
+    }
+    return {
+        "path": str(status.path),
+        "study": status.study,
+        **counts,
+        "seconds_left": status.seconds_left,
+        "cells": [asdict(cell) for cell in status.cells],
+    }
+
+
+def status_rows(status: RunStatus) -> list[dict[str, Any]]:
+    """Return a record of text for each cell."""
+    return [_row(cell) for cell in status.cells]
+
+
+def summary_line(status: RunStatus) -> str:
+    """Say in a line how far the run is."""
+    waiting = status.count("to do", "stopped")
+    parts = [
+        f"{status.count('done')} done",
+        f"{status.count('running')} running",
+        f"{status.count('failed')} failed",
+        f"{waiting} to do",
+    ]
+    left = status.seconds_left
+    rest = waiting + status.count("running")
+    about = f"; about {duration(left)} left" if rest and left is not None else ""
+    return f"{status.study}: {len(status.cells)} cells: {', '.join(parts)}{about}"
+
+
+def tell_missing(directory: Path) -> None:
+    """Say on standard error which part of a run is missing from what is made of it, if any is."""
+    try:
+        status = run_status(directory)
+    except InputError:
+        return  # its rows could be read; 'latecomer status' says what is wrong with the rest
+    failed = status.count("failed")
+    unfinished = len(status.cells) - status.count("done") - failed
+    said = [f"{failed} failed"] if failed else []
+    said += [f"{unfinished} unfinished"] if unfinished else []
+    if said:
+        cells = f"{len(status.cells)} cells: {' and '.join(said)}"
+        typer.echo(f"{directory}, of {cells}; 'latecomer status' lists them", err=True)
+
+
+def _row(cell: CellStatus) -> dict[str, Any]:
+    going = cell.state in ("running", "stopped")
+    left = cell.seconds_left if cell.state not in ("done", "failed") else None
+    return {
+        "cell": cell.id,
+        "label": cell.label,
+        "seed": "" if cell.seed is None else cell.seed,
+        "state": cell.state,
+        "round": f"{cell.round or 0}/{cell.rounds}" if going and cell.rounds else "",
+        "loss": "" if cell.loss is None else f"{cell.loss:.3f}",
+        "time": "" if cell.seconds is None else duration(cell.seconds),
+        "left": "" if left is None else duration(left),
+        "about": cell.message,
+    }
+
+
+_COLUMNS = ("method", "seed", "first", "second", "difference", "interval", "clients")
+
+
+def show_comparison(first: Path, second: Path, *, as_json: bool) -> None:
+    """Print a comparison of two run directories; JSON has every group and condition."""
+    from latecomer.reports.two_runs import compare_runs
+
+    compared = compare_runs(first, second)
+    settings, differences = compared["settings"], compared["differences"]
+    if as_json:
+        plain = [
+            {str(k): None if _missing(v) else v for k, v in row.items()}
+            for row in differences.to_dict("records")
+        ]
+        told = settings.to_dict("records")
+        show_json({"settings": told, "paired": compared["paired"], "differences": plain})
+        return
+    typer.echo(f"first   {first}\nsecond  {second}\n")
+    if settings.empty:
+        typer.echo("Settings, versions and machines are the same.")
+    else:
+        show_table(settings.to_dict("records"), ("setting", "first", "second"))
+    novel = differences[(differences["group"] == "novel") & (differences["shift"] == "none")]
+    if novel.empty:
+        typer.echo("\nNo method, seed and group of new clients is in both.")
+        return
+    typer.echo(
+        "\nError of new clients; the difference, in points, is the second's minus the first's: "
+        "plus is worse."
+    )
+    order = {label: i for i, label in enumerate(dict.fromkeys(novel["label"]))}
+    novel = novel.sort_values(
+        ["label", "predictor", "seed"],
+        key=lambda c: c.map(order) if c.name == "label" else c.where(c != -1, math.inf),
+    )
+    show_table([_line(row) for row in novel.to_dict("records")], _COLUMNS)
+    typer.echo(
+        "Intervals are 95% t-intervals over clients, who are the same in both runs."
+        if compared["paired"]
+        else "Data or split differ, so that clients are not paired and there is no interval."
+    )
+
+
+def _line(row: dict[Any, Any]) -> dict[str, str]:
+    model = row["label"] if row["predictor"] != "gibbs" else f"{row['label']} (gibbs)"
+    span = f"{points(row['lower'])} to {points(row['upper'])}"
+    return {
+        "method": model,
+        "seed": f"all {row['n_seeds']}" if row["seed"] == -1 else str(row["seed"]),
+        "first": percent(row["first"]),
+        "second": percent(row["second"]),
+        "difference": points(row["difference"]),
+        "interval": "-" if _missing(row["lower"]) else span,
+        "clients": str(row["n_clients"]),
+    }
+
+
+def _missing(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latecomer.commands.arguments import Json
-from latecomer.commands.tables import show_json, show_table
+from latecomer.commands.render import show_json, show_table
 from latecomer.errors import InputError, nearest
 
 if TYPE_CHECKING:

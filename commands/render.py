@@ -3,14 +3,17 @@
 Upper bounds are rounded up, so that what is printed is still a bound.
 """
 
+import json
 import math
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import typer
 
 from latecomer.bounds.certificate import Certificate, Entry
-from latecomer.certify.printed import ledger, plain, rounded
+from latecomer.certify.words import ledger, plain, rounded
 
 if TYPE_CHECKING:
     from latecomer.eval.runs.reissue import Reissued
@@ -191,3 +194,51 @@ def reissued_lines(reissued: "Reissued") -> list[str]:
     if reissued.n_late:
         lines.append(f"after the scores: no proof; {LATE}")
     return [*lines, str(reissued.path)]
+
+
+def show_table(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Print one line per record; the last column may wrap on a terminal, never in a pipe."""
+    rows = [[_cell(record.get(column, "")) for column in columns] for record in records]
+    if sys.stdout.isatty():
+        # Imported here: scripts that read a pipe need not wait for it.
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(column.replace("_", " "), no_wrap=column == columns[0])
+        for row in rows:
+            table.add_row(*row)
+        Console(markup=False, emoji=False, highlight=False).print(table)
+        return
+    lines = [[column.replace("_", " ") for column in columns], *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    for line in lines:
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        typer.echo("  ".join(padded).rstrip())
+
+
+def show_json(value: Any) -> None:
+    """Print JSON that every parser accepts: no NaN or infinity."""
+    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def duration(seconds: float) -> str:
+    """Format a duration.
+
+    >>> duration(7.4), duration(112), duration(3 * 3600 + 125)
+    ('7 s', '1 m 52 s', '3 h 2 m')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} m"
+    return f"{minutes} m {rest} s" if minutes else f"{rest} s"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)

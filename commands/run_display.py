@@ -2,22 +2,198 @@
 
 import contextlib
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+import pandas as pd
 import typer
 
 from latecomer.commands.finished_run import asked, keep
-from latecomer.commands.run_table import CellsInWork
-from latecomer.commands.tables import duration
+from latecomer.commands.render import duration
+from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import Event, RunResult, run
-from latecomer.eval.runs.tracking import tracked
-from latecomer.eval.studies.device_choice import leaves_gpu_idle
-from latecomer.eval.studies.loading import load_study
+from latecomer.eval.runs.tally import tracked
+from latecomer.eval.studies.loading import leaves_gpu_idle, load_study
 from latecomer.eval.studies.settings import Study
+from latecomer.reports.checks import CHECKS, by_check, findings
+from latecomer.reports.display.section import Material
+from latecomer.reports.page.questions import Answer, answers, only_runs
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_WIDTH = 80
+# Of a column in a table that is too wide: names and one more fit side by side, heads are readable.
+_WIDEST, _SHORTEST = 36, 8
+
+
+def summary_lines(directory: Path) -> list[str]:
+    """Answer the study's question as its report does: sentences, then a table.
+
+    Parameters
+    ----------
+    directory : Path
+        A run directory.
+
+    Returns
+    -------
+    list of str
+        Lines of at most 80 characters; empty if nothing was measured.
+    """
+    run = load_run(directory)
+    warned = textwrap.wrap(only_runs(run.study), _WIDTH, initial_indent=" ", subsequent_indent=" ")
+    material = Material.of(run)
+    told = [line for answer in answers(material) for line in _told(answer)]
+    return [*(typer.style(line, fg="red") for line in warned), *told, *_checked(material)]
+
+
+def _told(answer: Answer) -> Iterator[str]:
+    yield from textwrap.wrap(answer.sentence, _WIDTH, initial_indent=" ", subsequent_indent=" ")
+    for sentence in answer.more:
+        yield from textwrap.wrap(
+            sentence, _WIDTH, initial_indent="   - ", subsequent_indent="     "
+        )
+    yield from _table(answer.table.shown)
+
+
+def _table(table: pd.DataFrame) -> Iterator[str]:
+    """Write a table; one that is too wide in blocks below one another, each with the names.
+
+    What is the same in all rows of a wide one is said once, below it.
+    """
+    columns = [[str(head), *map(str, table.iloc[:, at])] for at, head in enumerate(table)]
+    shared: list[list[str]] = []
+    if len(table) > 1 and _taken(columns, 3) > _WIDTH:
+        shared = [column for column in columns[1:] if len(set(column[1:])) == 1]
+        columns = [column for column in columns if column not in shared]
+    blocks, gap = [columns], 3
+    if _taken(columns, gap) > _WIDTH:
+        gap = 2
+        names, *others = [_narrowed(column) for column in columns]
+        blocks = [[names]]
+        for column in others:
+            if _taken([*blocks[-1], column], gap) > _WIDTH:
+                blocks.append([names])
+            blocks[-1].append(column)
+    for block in blocks if len(table) else ():
+        widths = [_width(column) for column in block]
+        for row in zip(*block, strict=True):
+            for line in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
+                cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+                yield f"   {(' ' * gap).join(cells)}".rstrip()
+    same = "; ".join(f"{head} {cell}" for head, cell, *_ in shared)
+    yield from textwrap.wrap(
+        f"in all rows: {same}" if same else "",
+        _WIDTH,
+        initial_indent="   ",
+        subsequent_indent="     ",
+    )
+
+
+def _narrowed(column: Sequence[str]) -> list[str]:
+    """Break a column's head at the width of its cells, and cells that leave no room for another."""
+    head, *cells = [textwrap.fill(cell, _WIDEST) for cell in column]
+    longest_word = max(map(len, head.split()))
+    return [textwrap.fill(head, max(_width(cells), longest_word, _SHORTEST)), *cells]
+
+
+def _width(column: Sequence[str]) -> int:
+    return max(len(line) for cell in column for line in cell.split("\n"))
+
+
+def _taken(columns: Sequence[Sequence[str]], gap: int) -> int:
+    return 3 - gap + sum(gap + _width(column) for column in columns)
+
+
+def _checked(material: Material) -> Iterator[str]:
+    """Name what the checks found, each with its code; the report says what to do about it."""
+    for first, *others in by_check(findings(material, CHECKS.values())):
+        more = f" ({len(others)} more in the report)" if others else ""
+        yield from textwrap.wrap(
+            f"{first.sentence}{more}",
+            _WIDTH,
+            initial_indent=f" {first.check.code}   ",
+            subsequent_indent="         ",
+        )
+
+
+_BAR = 20
+
+
+@dataclass
+class _Cell:
+    label: str
+    seed: int | None
+    rounds: int | None
+    began: float
+    round: int = 0
+    loss: float | None = None
+    first: tuple[float, int] | None = None  # when the first round was reported, and its number
+
+
+class CellsInWork:
+    """What is known of the running cells.
+
+    Parameters
+    ----------
+    clock : callable
+        Monotonic clock, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._cells: dict[str, _Cell] = {}
+        self._footer = ""
+
+    def hear(self, event: Event) -> None:
+        """Take note of an event."""
+        self._footer = f"{event.done}/{event.total} cells"
+        now = self._clock()
+        if event.kind == "start":
+            self._cells[event.cell] = _Cell(event.label, event.seed, event.rounds, now)
+        elif event.kind == "round" and event.cell in self._cells:
+            cell = self._cells[event.cell]
+            cell.round, cell.loss = (event.round or 0) + 1, event.loss
+            cell.first = cell.first or (now, cell.round)
+        elif event.kind in ("done", "failed", "retry", "held"):
+            self._cells.pop(event.cell, None)
+
+    def table(self) -> "Table":
+        """Return the current table."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=True, show_header=False)
+        for justify in ("left", "left", "right", "right", "left", "right"):
+            table.add_column(justify=justify, no_wrap=True)
+        for cell in self._cells.values():
+            table.add_row(*self._row(cell))
+        table.add_row(self._footer)
+        return table
+
+    def _row(self, cell: _Cell) -> tuple[str, ...]:
+        seed = "" if cell.seed is None else f"seed {cell.seed}"
+        if not (cell.round and cell.rounds):
+            return cell.label, seed, "", "", "", duration(self._clock() - cell.began)
+        loss = "" if cell.loss is None else f"loss {cell.loss:.3f}"
+        full = min(_BAR, round(_BAR * cell.round / cell.rounds))
+        bar = "━" * full + "╌" * (_BAR - full)
+        rounds = f"round {cell.round}/{cell.rounds}"
+        return cell.label, seed, rounds, loss, bar, self._left(cell)
+
+    def _left(self, cell: _Cell) -> str:
+        since, begun = cell.first or (0.0, cell.round)
+        if cell.rounds is None or cell.round == begun:
+            return ""  # the first round after a checkpoint says nothing about speed
+        pace = (self._clock() - since) / (cell.round - begun)
+        left = cell.rounds - cell.round
+        return f"{duration(pace * left)} left" if left > 0 else "serving"
+
 
 _ROUND_LINE_EVERY = 30.0  # seconds between two plain lines about rounds
 
@@ -73,7 +249,6 @@ def run_and_report(
             told.extend([event.message] if event.kind == "plan" else [])
 
         finished = run(study, out=out, on_event=hear, **options)
-    from latecomer.commands.run_summary import summary_lines
     from latecomer.reports.page.page import report
 
     page = report(finished.path)

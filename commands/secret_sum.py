@@ -8,10 +8,10 @@ import typer
 from latecomer.bounds import product_from_sum, product_mixture_from_sums
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.held_out.betting import BET_WEIGHTS
-from latecomer.certify.printed import plain
 from latecomer.certify.statements import certificate_dict
 from latecomer.certify.topics import Said, shown_up
-from latecomer.commands.tables import show_json
+from latecomer.certify.words import plain
+from latecomer.commands.render import show_json
 from latecomer.errors import InputError
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import typer
 
-from latecomer.certify.arriving_points import reader_of
 from latecomer.certify.ledger import (
     IF_ONLY,
     Ledger,
@@ -20,9 +19,8 @@ from latecomer.certify.ledger import (
     verify_ledger,
     writing,
 )
-from latecomer.certify.printed import rounded
-from latecomer.certify.voided import Voided, told_of
-from latecomer.certify.watch_lines import end_lines, short_end_lines
+from latecomer.certify.rule import Voided, told_of
+from latecomer.certify.watched import end_lines, reader_of, short_end_lines
 from latecomer.certify.watching import (
     Arrival,
     Moment,
@@ -35,9 +33,9 @@ from latecomer.certify.watching import (
     voided_in,
     watch_plan,
 )
-from latecomer.commands.tables import show_json
-from latecomer.errors import InputError
-from latecomer.wrapping import WIDTH, wrapped
+from latecomer.certify.words import rounded
+from latecomer.commands.render import show_json
+from latecomer.errors import WIDTH, InputError, wrapped
 
 _CLIENT = 12
 

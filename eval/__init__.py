@@ -9,7 +9,7 @@ to say.
 
 from typing import TYPE_CHECKING, Any
 
-from latecomer.extras import first_use, homes
+from latecomer.errors import first_use, homes
 
 if __name__ != "latecomer.eval":
     raise ImportError("import latecomer.eval, not the folder eval")
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from latecomer.certify.further_statements import certify_curve as certify_curve
     from latecomer.certify.further_statements import certify_groups as certify_groups
     from latecomer.certify.ledger import verify_ledger as verify_ledger
-    from latecomer.certify.planning import clients_to_hold_out as clients_to_hold_out
+    from latecomer.certify.planned import clients_to_hold_out as clients_to_hold_out
     from latecomer.certify.populations import certify_shifted as certify_shifted
     from latecomer.certify.predictor import certify_predictor as certify_predictor
     from latecomer.certify.statements import certify_losses as certify_losses
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from latecomer.eval.results.rows import RunRecord as RunRecord
     from latecomer.eval.results.rows import load_run as load_run
     from latecomer.eval.results.rows import read_rows as read_rows
+    from latecomer.eval.runs.cell_directory import RunStatus as RunStatus
+    from latecomer.eval.runs.cell_directory import run_status as run_status
     from latecomer.eval.runs.runner import Event as Event
     from latecomer.eval.runs.runner import RunResult as RunResult
     from latecomer.eval.runs.runner import run as run
-    from latecomer.eval.runs.status import RunStatus as RunStatus
-    from latecomer.eval.runs.status import run_status as run_status
     from latecomer.eval.splits.build import make_split as make_split
     from latecomer.eval.studies.loading import load_study as load_study
     from latecomer.eval.studies.settings import Study as Study

@@ -6,14 +6,14 @@ report calls it, how it is drawn and whom it cites, so that no report keeps a li
 
 from typing import Any
 
-from latecomer.certify import sentence_parts, sentences
+from latecomer.certify import sentences
 from latecomer.certify.rule import BEST_OF, RULES, Asked, rules_for
-from latecomer.certify.sentence_parts import Certificate, Parts
+from latecomer.certify.sentences import Certificate, Parts
 from latecomer.eval.measures.registry import PUBLISHED, bound_called
 from latecomer.eval.routes.registry import ROUTES
-from latecomer.eval.settings.questions import QUESTIONS
+from latecomer.eval.settings.study_sections import QUESTIONS
 from latecomer.eval.shifts.transforms import SHIFTS
-from latecomer.eval.splits.other_laws import OTHER_LAWS
+from latecomer.eval.splits.further_clients import OTHER_LAWS
 from latecomer.eval.splits.registry import IID_SPLITS
 from latecomer.models.class_literals import hyperparameters
 from latecomer.models.methods.registry import file_of, method_facts
@@ -79,7 +79,7 @@ def parts_of(certificate: Certificate) -> Parts | None:
     """
     route = ROUTES.get(str(certificate.get("bound", "")).partition(":")[0])
     if route is None or route.sentence is None:
-        return sentence_parts.parts_of(certificate)
+        return sentences.parts_of(certificate)
     return route.sentence(certificate)
 
 

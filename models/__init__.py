@@ -6,26 +6,26 @@ itself loads no torch.
 
 from typing import TYPE_CHECKING
 
-from latecomer.extras import front_door
+from latecomer.errors import front_door
 
 if __name__ != "latecomer.models":
     raise ImportError("import latecomer.models, not the folder models")
 
 if TYPE_CHECKING:
-    from latecomer.models.engine.checkpoint import Checkpoint as Checkpoint
     from latecomer.models.engine.method import Method as Method
     from latecomer.models.engine.method import Predictor as Predictor
-    from latecomer.models.engine.phases import Phase as Phase
-    from latecomer.models.engine.phases import Stage as Stage
+    from latecomer.models.engine.schedule import Phase as Phase
     from latecomer.models.engine.schedule import Schedule as Schedule
+    from latecomer.models.engine.schedule import Stage as Stage
     from latecomer.models.engine.schedule import TrainConfig as TrainConfig
+    from latecomer.models.engine.training import Checkpoint as Checkpoint
     from latecomer.models.engine.training import DivergedError as DivergedError
     from latecomer.models.engine.training import RoundLog as RoundLog
     from latecomer.models.engine.training import train as train
     from latecomer.models.generators.encoders import ENCODERS as ENCODERS
     from latecomer.models.methods.registry import METHODS as METHODS
     from latecomer.models.methods.registry import make_method as make_method
-    from latecomer.models.posteriors.gaussian import PosteriorNorms as PosteriorNorms
+    from latecomer.models.posteriors import PosteriorNorms as PosteriorNorms
     from latecomer.models.task.clients import Clients as Clients
     from latecomer.models.task.clients import Samples as Samples
     from latecomer.models.task.state import Params as Params

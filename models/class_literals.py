@@ -12,24 +12,22 @@ from latecomer.reading.docstrings import Documented, documented
 
 _HERE = Path(__file__).parent
 _MODELS = "latecomer.models."
-_FAMILIES = _HERE / "families"
 _OF_NEWCOMERS = ("finetune_steps", "novel_rounds", "novel_steps")
 
 
 @cache
 def serving(file: Path) -> dict[str, int]:
-    """Read the defaults of new clients' steps in a method's file and in its families."""
+    """Read the defaults of new clients' steps in the classes of a method's file and in theirs."""
     found: dict[str, int] = {}
-    for part in ast.walk(_tree(file)):
-        match part:
-            case ast.ImportFrom(module=str() as home) if home.startswith(
-                "latecomer.models.families."
-            ):
-                found |= serving(_FAMILIES / f"{home.rpartition('.')[2]}.py")
-            case ast.AnnAssign(
-                target=ast.Name(id=place), value=ast.Call(args=[ast.Constant(value=int() as many)])
-            ) if place in _OF_NEWCOMERS:
-                found[place] = many
+    for cls in _tree(file).body:
+        for _, one in _lineage(file, cls) if isinstance(cls, ast.ClassDef) else ():
+            for line in one.body:
+                match line:
+                    case ast.AnnAssign(
+                        target=ast.Name(id=place),
+                        value=ast.Call(args=[ast.Constant(value=int() as many)]),
+                    ) if place in _OF_NEWCOMERS:
+                        found.setdefault(place, many)
     return found
 
 

@@ -6,7 +6,7 @@ import torch
 
 from latecomer.models.engine.method import Method, Start
 from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
-from latecomer.models.generators.target_sizes import cut, shapes_of
+from latecomer.models.generators.hypernetworks import cut, shapes_of
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State, nest, part, row, scatter
 from latecomer.models.task.task import Task

@@ -7,8 +7,7 @@ from typing import Any
 import pandas as pd
 
 from latecomer.eval.results.rows import RunRecord, load_run
-from latecomer.reports.frames.comparison import MODEL, half_width
-from latecomer.reports.frames.errors import CONDITION, client_errors
+from latecomer.reports.frames.errors import CONDITION, MODEL, client_errors, half_width
 
 
 def compare_runs(first: str | Path, second: str | Path) -> dict[str, Any]:

@@ -10,16 +10,20 @@ PAGE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 SCREEN = 50
 # The file of a line, the line, and why somebody would look for its room there.
 LINES = [
-    ("bounds/one_data_set/pac_bayes.py", "empirical_risk: ArrayLike,", "PAC-Bayes"),
-    ("certify/sentence_parts.py", 'verb: str = "is at most"', "word what each kind of certificate"),
-    ("certify/bands.py", "np.unique(np.append(ordered, 0.0))", "Both doors ask the same functions"),
+    ("bounds/one_data_set.py", "empirical_risk: ArrayLike,", "PAC-Bayes"),
+    ("certify/sentences.py", 'verb: str = "is at most"', "word what each kind of certificate"),
+    (
+        "certify/further_statements.py",
+        "np.unique(np.append(ordered, 0.0))",
+        "Both doors ask the same functions",
+    ),
     ("models/engine/schedule.py", "def minibatches(", "minibatches"),
-    ("models/families/averaged_weights.py", "def personalize(", "averaged"),
+    ("models/families/global_weights.py", "def personalize(", "averaged"),
     ("eval/splits/build.py", "rng.permutation(first)", "ids are permuted uniformly"),
-    ("eval/shifts/kinds/inputs.py", "def rotate(", "what can happen to the inputs"),
+    ("eval/shifts/kinds/shipped.py", "def rotate(", "what can happen to the inputs"),
     ("eval/routes/kinds/r1.py", 'cell_kind="tuned"', "R1, R4 and R5 train"),
     ("eval/runs/lock.py", "class Lock", "one cell under its `lock`"),
-    ("reports/page/layout.py", "CHAPTERS = (", "which stand where"),
+    ("reports/page/questions.py", "CHAPTERS = (", "which stand where"),
     ("commands/certify.py", '"--rule"', "a command's options stand in a module of its own"),
 ]
 

@@ -1,24 +1,106 @@
-"""Upper confidence limits by betting against a hypothetical mean.
+"""Upper confidence limits by betting against a hypothetical mean, along orders of the clients.
 
 A gambler's wealth prod(1 - nu_i (L_i - R)) has mean at most 1 when the risk is at least R, so a
 risk R under which the wealth exceeds 1/delta is refused. The wealth increases with R: the bound is
 the smallest refused R, found by bisection and rounded up.
+
+Nulls are one-sided, "the risk is at least g", for g on the grid 0, 1/10000, ..., 1, and the bound
+is one step above the largest g that is not refused.  Proof: if the risk were above the bound, let
+g' be the largest grid point at or below the risk.  Then g' is at least the bound, so it is refused;
+but its null is true, and a true null is refused with probability at most delta.  One null counts,
+so no union is paid.  The smallest refused point is proved at 2 delta only: so points are looked at
+from the top, all of them, down to the first that is not refused; of a span of points it may be
+proved at once that none is kept (:func:`latecomer.bounds.held_out.star.highest_unsure`).
+
+A bet along an order is a martingale only if the order is random given the scores.  Two orders are:
+that in which the clients were sampled, with every fixed permutation of it; and one drawn afresh, by
+a seed that was not used before.  Sorted scores permuted by a seed that is the same for every sample
+are in no random order: each rank then stands at the same place for everybody.
 """
 
+import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
-from latecomer.bounds.held_out.grid import STEPS, allowance, each_sample, last_kept
-from latecomer.bounds.unit_scale import outward
+from latecomer.bounds.binary_kl import outward
+from latecomer.bounds.certificate import Array, Certificate, Orders, catalogued, priced
 
-__all__ = ["BET_WEIGHTS", "betting_mixture", "product_mixture", "wsr", "wsr_wor"]
+__all__ = [
+    "BET_WEIGHTS",
+    "STEPS",
+    "allowance",
+    "betting_mixture",
+    "each_sample",
+    "last_kept",
+    "product_mixture",
+    "wsr",
+    "wsr_wor",
+]
 
+STEPS = 10_000
 _EPS = float(np.finfo(np.float64).eps)
+# Wealths that a block of grid points holds at most, and at least: a step through a smaller block
+# costs as much as through this one.
+_LARGEST_BLOCK, _LEAST_BLOCK = 2**16, 2**10
+
+
+def allowance(n: int) -> float:
+    """Return what rounding can add to the log wealth of ``n`` bets; no risk is refused by less."""
+    return 16.0 * (n + 8) * _EPS
+
+
+def last_kept(
+    refused: Callable[[Array], NDArray[np.bool_]],
+    *,
+    top: int,
+    floor: int = -1,
+    width: int = 1,
+) -> int:
+    """Index of the largest grid point from ``top`` downwards that is not refused.
+
+    Parameters
+    ----------
+    refused : callable
+        Risks [G], falling -> whether each is refused.
+    top, floor : int
+        Grid points above ``top`` are refused, ``floor`` is not; -1 stands for "none is kept".
+    width : int
+        Wealths that ``refused`` holds for each grid point.
+    """
+    most, size = max(1, _LARGEST_BLOCK // width), max(1, _LEAST_BLOCK // width)
+    while top > floor:
+        points = np.arange(top, max(top - size, floor), -1)
+        kept = ~refused(points / STEPS)
+        if kept.any():
+            return int(points[kept.argmax()])
+        top, size = int(points[-1]) - 1, min(2 * size, most)
+    return floor
+
+
+def each_sample(
+    bound: Callable[..., float | Array],
+    ordered: Array,
+    *settings: Array,
+    found: tuple[int, ...] = (),
+) -> Array:
+    """``bound(scores [M, k], setting, ...)`` for all leading axes, broadcast against each other.
+
+    ``found`` is the shape of what it returns.
+    """
+    shape = np.broadcast_shapes(ordered.shape[:-2], *(one.shape for one in settings))
+    samples = np.broadcast_to(ordered, (*shape, *ordered.shape[-2:]))
+    given = [np.broadcast_to(one, shape) for one in settings]
+    values = np.array(
+        [bound(samples[at], *(float(one[at]) for one in given)) for at in np.ndindex(*shape)]
+    )
+    return np.asarray(values.reshape((*shape, *found)))
+
+
 BET_WEIGHTS = (0.05, 0.05, 0.05, 0.05, 0.8)
 """Weights of ``product_mixture`` on the bets 1/5, ..., 1 that lean on the product rule."""
 
@@ -178,7 +260,7 @@ def wsr(
     """Smallest risk R with max_i prod_{j<=i} (1 - nu_j (L_j - R)) > 1/delta, or ``loss_max``.
 
     For sequences whose order is known to have nothing to do with the scores; where only ids
-    are known use :func:`latecomer.bounds.held_out.betting_orders.wsr_averaged`.
+    are known use :func:`latecomer.bounds.held_out.bets.wsr_averaged`.
 
     nu_i = min(1, sqrt(2 ln(1/delta) / (k s_{i-1}))), where s_{i-1} is the shrunken variance of the
     scores before client i (1/4 at first). Losses are divided by ``loss_max`` first.
@@ -186,7 +268,7 @@ def wsr(
     With a ``cap`` above 0 the first 1 becomes max(1, cap / (1 - R)): bets of up to 1 / (1 - R) are
     legal.  That gains .005 to .025 on even scores and costs up to .1 where some clients score 1.
     The wealth is then not monotone in R, and the bound is one step above the largest R = i/10000
-    that is not refused (:mod:`latecomer.bounds.held_out.grid`).
+    that is not refused (:mod:`latecomer.bounds.held_out.betting`).
 
     Parameters
     ----------
@@ -417,3 +499,118 @@ def _mixture(
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
     value = top * first_refused(won, zero, zero + 1.0, failure, unit.shape[-1])
     return priced(rule, value, scores.mean(axis=-1), {"clients": failure}, top)
+
+
+# Fixed by the number of clients, so that nobody chooses it after looking at a bound.
+_MOST_CLIENTS = ((1_000, 256), (10_000, 64))
+_ORDERS_ABOVE = 8
+_SEEDS = 2**32
+# Wealths that differ by less, relatively, differ by the order in which their logarithms are added.
+_ROUNDING = 1e-10
+
+
+def fresh_seed() -> int:
+    """Return a seed from the operating system's entropy, in [0, 2**32)."""
+    return secrets.randbelow(_SEEDS)
+
+
+def orders_for(n_clients: int) -> int:
+    """Return over how many orders a rule averages: 256 up to 1,000 clients, 64 to 10,000, then 8.
+
+    Examples
+    --------
+    >>> orders_for(30), orders_for(1_001), orders_for(10_001)
+    (256, 64, 8)
+    """
+    fitting = (n for most, n in _MOST_CLIENTS if n_clients <= most)
+    return next(fitting, _ORDERS_ABOVE)
+
+
+def seeded_orders(n_losses: int, n_orders: int, seed: int) -> NDArray[np.int64]:
+    """Orders [n_orders, n_losses], independent and uniform, determined by the seed alone.
+
+    Examples
+    --------
+    >>> seeded_orders(4, 2, 0).shape
+    (2, 4)
+    """
+    generator = np.random.default_rng(seed)
+    return generator.permuted(np.tile(np.arange(n_losses), (n_orders, 1)), axis=1)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How a rule gets the orders that it averages over.
+
+    Attributes
+    ----------
+    n_orders : int or None
+        How many; by `orders_for` if None.
+    seed : int
+        Seed of their generator.
+    in_order : bool
+        Whether scores stand in the random order of sampling, which the orders permute; otherwise
+        they are sorted first, and the seed must be fresh.
+    """
+
+    n_orders: int | None
+    seed: int
+    in_order: bool
+
+    def along(self, scores: Array) -> Array:
+        """Return scores [..., n_orders, k]: every order of the scores [..., k]."""
+        k = scores.shape[-1]
+        given = scores if self.in_order else np.sort(scores, axis=-1)
+        return np.asarray(given[..., seeded_orders(k, self.n_orders or orders_for(k), self.seed)])
+
+    def told(self, each: Callable[[Array], Array], value: Array, low: Array, top: Array) -> Orders:
+        """Say which orders were drawn, and how far the bound would move with others.
+
+        ``each`` maps a mean to log wealths [..., n_orders], the bound is the root ``value``.  The
+        deviation is that of the average wealth there, divided by its slope.
+        """
+        step = 1e-4 * (value - low)
+        at, below = each(value), each(value - step)
+        n = at.shape[-1]
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            deviation = deviation_of_average(at) if n > 1 else np.full(at.shape[:-1], np.nan)
+            rise = np.logaddexp.reduce(at, axis=-1) - np.logaddexp.reduce(below, axis=-1)
+            moved = deviation * step / rise
+        # No order moves a bound that no order proved: what is certain stands there.
+        still = (value >= top * (1.0 - 1e-12)) | (deviation == 0.0)
+        return Orders(n, self.seed, self.in_order, np.where(still, 0.0, moved))
+
+
+def deviation_of_average(logs: Array) -> Array:
+    """Deviation of the average of wealths, logs [..., n_orders], over itself; 0 if mere rounding.
+
+    Examples
+    --------
+    >>> deviation_of_average(np.log([[1.0, 3.0], [2.0, 2.0 + 1e-14]])).tolist()
+    [0.5, 0.0]
+    """
+    share = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    spread = share.std(axis=-1, ddof=1) / share.mean(axis=-1)
+    return np.asarray(np.where(spread < _ROUNDING, 0.0, spread) / np.sqrt(logs.shape[-1]))
+
+
+def draw(n_orders: int | None, seed: int | None, in_order: bool) -> Draw:
+    """Check what is asked of the orders; without a seed they are drawn afresh.
+
+    Along the order of sampling any fixed permutations do, and those of seed 0 are taken.
+    """
+    number = None if n_orders is None else checks.at_once("n_orders", n_orders)
+    stands = checks.flag("in_order", in_order)
+    if seed is None:
+        return Draw(number, 0 if stands else fresh_seed(), stands)
+    return Draw(number, checks.one_count("seed", seed, minimum=0), stands)
+
+
+def averaged(each: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return mean -> log of the average wealth, from mean -> log wealths [..., n_orders]."""
+
+    def log_wealth(mean: Array) -> Array:
+        logs = each(mean)
+        return np.asarray(np.logaddexp.reduce(logs, axis=-1) - np.log(logs.shape[-1]))
+
+    return log_wealth

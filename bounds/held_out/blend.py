@@ -12,9 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, Orders, catalogued, priced
-from latecomer.bounds.held_out.betting import REALISED
-from latecomer.bounds.held_out.grid import STEPS, allowance, each_sample
-from latecomer.bounds.held_out.orders import deviation_of_average, draw
+from latecomer.bounds.held_out.betting import (
+    REALISED,
+    STEPS,
+    allowance,
+    deviation_of_average,
+    draw,
+    each_sample,
+)
 from latecomer.bounds.held_out.star import (
     Ordered,
     along,
@@ -68,7 +73,7 @@ def blend(
     over the orders of the wealth of :func:`latecomer.bounds.held_out.star.star` aiming at
     :math:`\ln(4/\delta)`: bets stop at their aim, so one order of an average must aim higher than
     one that stands alone, and a half at twice its share.  With ``pool_size`` P is the average over
-    the same orders of the product of :func:`latecomer.bounds.held_out.pool_betting.product_wor` at
+    the same orders of the product of :func:`latecomer.bounds.held_out.finite_pool.product_wor` at
     the end of the sample, S that of ``star_wor``, and the bound lies between sum L / N and
     (sum L + N - k) / N.
 
@@ -86,7 +91,7 @@ def blend(
         Orders as lists of places, each a permutation of 0 ... k-1, drawn without looking at the
         scores.  If given, the next three must be left out.
     n_orders, seed, in_order
-        As for :func:`latecomer.bounds.held_out.pool_betting.product_wor_averaged`.
+        As for :func:`latecomer.bounds.held_out.finite_pool.product_wor_averaged`.
 
     Examples
     --------

@@ -1,9 +1,12 @@
-"""Bounds from data that played no part in training: one sample, or the scores of held-out clients.
+"""Bounds from data that played no part in training: one sample, held-out clients, two models.
 
 Read ``empirical_risk`` over ``n_samples`` losses either as one client's samples (the certificate
 is about that client) or as one score per held-out client (then it is about new clients).
 ``losses`` has the clients on its last axis; leading axes are separate problems.
 """
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +22,13 @@ from latecomer.bounds.certificate import (
     rounded_up,
     scaled_up,
 )
-from latecomer.bounds.held_out.betting import betting_mixture, wsr, wsr_wor
+from latecomer.bounds.held_out.betting import (
+    BET_WEIGHTS,
+    betting_mixture,
+    product_mixture,
+    wsr,
+    wsr_wor,
+)
 from latecomer.bounds.held_out.counting import clopper_pearson, conformal, dkw_band, pool_fraction
 
 __all__ = [
@@ -30,6 +39,7 @@ __all__ = [
     "dkw_band",
     "emp_bernstein",
     "hoeffding",
+    "mean_difference",
     "pool_fraction",
     "product",
     "wsr",
@@ -242,3 +252,72 @@ def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Ce
     value = scaled_up(-np.expm1(-exponent), top)
     risk = scores.mean(axis=-1)
     return priced("product", value, risk, {"clients": failure}, top)
+
+
+_RULES: dict[str, Callable[..., Certificate]] = {
+    "product_mixture": partial(product_mixture, weights=BET_WEIGHTS),
+    "product": product,
+}
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@catalogued(
+    family="hold-out",
+    claim="Mean difference of two models' scores over clients, bounded from above.",
+    source="this project: a rule of the mean for (1 + A - B) / 2",
+    population="unseen-client",
+    predictor="any",
+    sampling="iid or finite-pool",
+    assumptions=(
+        "both models, the rule and the number of clients were fixed before the first score was "
+        "seen",
+        "every held-out client has one score in [0, loss_max] of each model",
+        "clients i.i.d., or a uniform sample without replacement from a finite pool whose mean "
+        "difference is then what is bounded, in any order",
+        "a lower bound of the same difference is another statement, with a delta of its own",
+    ),
+    vacuous_when="too few clients: the difference is then at most loss_max",
+)
+def mean_difference(
+    *,
+    losses: ArrayLike,
+    other: ArrayLike,
+    delta: ArrayLike,
+    rule: str = "product_mixture",
+    loss_max: float = 1.0,
+) -> Certificate:
+    """Mean of A - B at most loss_max (2 U(D) - 1), where D = (1 + (A - B) / loss_max) / 2.
+
+    U is the bound of ``rule``: :func:`latecomer.bounds.held_out.betting.product_mixture` with
+    ``BET_WEIGHTS``, or :func:`latecomer.bounds.held_out.losses.product`, which a single client with
+    A - B = loss_max makes vacuous.  Below 0 it says that the first model serves clients better.
+
+    Parameters
+    ----------
+    losses : array_like, shape [..., k], in [0, loss_max]
+        Scores A of the first model.
+    other : array_like, shape [..., k], in [0, loss_max]
+        Scores B of the second, of the same clients in the same order.
+    delta : array_like, in (0, 1)
+    rule : str
+        ``product_mixture`` or ``product``.
+    loss_max : float, positive
+
+    Examples
+    --------
+    >>> better, worse = [0.1, 0.05, 0.2, 0.15, 0.1] * 20, [0.25, 0.3, 0.3, 0.25, 0.2] * 20
+    >>> round(float(mean_difference(losses=better, other=worse, delta=0.05)), 3)
+    -0.103
+    """
+    top = checks.largest_loss("loss_max", loss_max)
+    mine = checks.losses_in("losses", losses, loss_max=top)
+    theirs = checks.losses_in("other", other, loss_max=top)
+    checks.same_length(losses=mine, other=theirs)
+    failure = checks.failure_probability("delta", delta)
+    bound = _RULES[checks.one_of("rule", rule, tuple(_RULES))]
+    gap = mine - theirs
+    # A difference and its half are rounded once each.
+    unit = np.clip(0.5 * (1.0 + gap / top) + 2.0 * _EPS, 0.0, 1.0)
+    limit = bound(losses=unit, delta=failure).value
+    value = np.minimum(top * (2.0 * rounded_up(limit) - 1.0), top)
+    return priced("mean_difference", value, gap.mean(axis=-1), {"clients": failure}, top)

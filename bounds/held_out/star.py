@@ -9,7 +9,7 @@ With w the log wealth so far and a the aim, the bets here are
     v_t = min( p (1 - p), sum_{s<t} (x_s - p_s)^2 / (t - 1) + p k / (t - 1)^2 ),  v_1 = p (1 - p).
 
 At the aim nothing is bet any more; at l = 1/p the factor is x/p, and 0 ends the bets.  The wealth
-is not monotone in g, so that risks are refused on a grid (:mod:`latecomer.bounds.held_out.grid`).
+is not monotone in g, so that risks are refused on a fixed grid.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
-from latecomer.bounds.held_out.betting import REALISED
-from latecomer.bounds.held_out.grid import STEPS, allowance, each_sample, last_kept
+from latecomer.bounds.held_out.betting import REALISED, STEPS, allowance, each_sample, last_kept
 
 __all__ = ["star", "star_wor"]
 

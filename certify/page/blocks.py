@@ -1,4 +1,4 @@
-"""What a page shows, as data: words, tables and figures that are drawn already.
+"""What a page shows, as data, and how it is written: into HTML, and for a paper's source.
 
 Nothing here needs pandas or matplotlib, which an install without extras leaves out.
 """
@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from latecomer.certify.words import sort_key
+from latecomer.certify.words import DASH, MINUS, PLUS_MINUS, sort_key
 
 # Most bytes that a link carries uncompressed.
 LONG = 100_000
@@ -251,3 +252,71 @@ def _file(name: str, text: str, kind: str, title: str) -> Download:
 
 def _link(kind: str, content: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{char: f"\\{char}" for char in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    MINUS: "$-$",
+    PLUS_MINUS: r"$\pm$",
+    DASH: "--",
+    "\n": " ",
+}
+
+
+def escape(text: str) -> str:
+    r"""Escape text for LaTeX.
+
+    >>> print(escape("a_b & 5%"))
+    a\_b \& 5\%
+    """
+    return "".join(_LATEX.get(char, char) for char in text)
+
+
+def figure_latex(figure: Captioned, how: str) -> str:
+    r"""Write the lines that set a figure in a paper, with its title and how to read it below.
+
+    Parameters
+    ----------
+    figure : Captioned
+    how : str
+        What makes its PDF.
+
+    Examples
+    --------
+    >>> from latecomer.certify.page.blocks import Caption
+    >>> print(figure_latex(Caption("gap", "Gap", "A gap.", "In %."), "latecomer figures DIR"))
+    % needs \usepackage{graphicx}, and gap.pdf from: latecomer figures DIR
+    \begin{figure}
+    \centering
+    \includegraphics[width=\linewidth]{gap.pdf}
+    \caption{Gap. In \%.}
+    \label{fig:gap}
+    \end{figure}
+    <BLANKLINE>
+    """
+    told = " ".join(part for part in (f"{figure.title}.", figure.caption) if part)
+    lines = (
+        f"% needs \\usepackage{{graphicx}}, and {figure.name}.pdf from: {how}",
+        "\\begin{figure}",
+        "\\centering",
+        f"\\includegraphics[width=\\linewidth]{{{figure.name}.pdf}}",
+        f"\\caption{{{escape(told)}}}",
+        f"\\label{{fig:{figure.name}}}",
+        "\\end{figure}",
+    )
+    return "\n".join([*lines, ""])
+
+
+def rendered(content: Mapping[str, Any]) -> str:
+    """Put what a page shows into the template: title, question, chapters with their blocks."""
+    environment = Environment(
+        loader=PackageLoader("latecomer.certify.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html").render(content)

@@ -10,9 +10,8 @@ from pathlib import Path
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.pictures import Writer
 from latecomer.reports.display.section import Material
-from latecomer.reports.page.page import page_of
+from latecomer.reports.page.page import page_of, under_shown_names
 from latecomer.reports.page.questions import answers
-from latecomer.reports.page.shown_names import under_shown_names
 
 __all__ = ["GALLERY", "Shown", "entry_list", "gallery_pages", "shown_run"]
 

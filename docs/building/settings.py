@@ -13,12 +13,10 @@ from latecomer.commands.entries import Setting, shown_default
 from latecomer.eval.measures.registry import MEASURES, PUBLISHED
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.schema import Legal, OneOf
-from latecomer.eval.settings.questions import QUESTIONS
-from latecomer.eval.settings.study_sections import DataSettings, DataShift, Serving
+from latecomer.eval.settings.study_sections import QUESTIONS, DataSettings, DataShift, Serving
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.kinds.declaration import Dealt
-from latecomer.eval.splits.registry import SPLITS
-from latecomer.eval.splits.settings import SPLIT_SETTINGS
+from latecomer.eval.splits.registry import SPLIT_SETTINGS, SPLITS
 from latecomer.eval.studies.settings import Study, StudyMethod, sections
 from latecomer.reading.docstrings import documented
 

@@ -9,11 +9,11 @@ from latecomer.certify.words import percent, points, shift_name
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.naming import model_names, model_of
 from latecomer.reports.display.section import Material
-from latecomer.reports.frames.comparison import pair_frame
 from latecomer.reports.frames.errors import (
     CONTROL,
     accuracy_frame,
     client_errors,
+    pair_frame,
     records,
     shift_frame,
 )

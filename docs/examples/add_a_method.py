@@ -8,7 +8,7 @@ from latecomer import load_study, run
 from latecomer.eval import load_run
 from latecomer.models import State
 from latecomer.models.engine.method import predict_with
-from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.task.state import nest, part
 from latecomer.reports import accuracy_frame
 

@@ -1,9 +1,10 @@
-"""The data set that every reader returns."""
+"""The data set that every reader returns, its groups of clients and its form as text."""
 
+import csv
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,15 @@ from numpy.typing import NDArray
 
 from latecomer.errors import InputError
 from latecomer.files import at_home, replacing
-from latecomer.reading.ids import refuse_clients, spelt_array
+from latecomer.reading.delimited import (
+    file_beginning,
+    find_misfit,
+    foreign_header,
+    read_header,
+    refuse_other_than_text,
+    text_of,
+)
+from latecomer.reading.ids import is_missing, refuse_alike, refuse_clients, spelling, spelt_array
 
 MAX_CLASSES = 65_536
 MAX_TOKENS = 2**24
@@ -443,3 +452,164 @@ def _as_clients(
         raise InputError(f"{legal}, got none for sample {first}")
     refuse_clients(names)
     return numbers.astype(np.int64), names, merged
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Images and labels of a training or test set, with superclasses where there are any."""
+
+    x: NDArray[Any] = field(repr=False)
+    y: NDArray[Any] = field(repr=False)
+    coarse: NDArray[Any] | None = field(default=None, repr=False)
+
+
+def join_sets(
+    name: str,
+    train: Part,
+    test: Part,
+    *,
+    source: str,
+    class_names: tuple[str, ...],
+    remark: str = "",
+) -> Dataset:
+    """Append the publisher's test rows to the training rows and mark them.
+
+    Parameters
+    ----------
+    name : str
+    train, test : Part
+    source : str
+        What was read, in words; the numbers of images are appended.
+    class_names : tuple of str
+    remark : str
+        Other changes that the reader made to the data.
+
+    Raises
+    ------
+    InputError
+        The two sets differ in image size or hold the same images.
+    """
+    if train.x.shape[1:] != test.x.shape[1:]:
+        raise InputError(
+            f"data.root: {source}: training and test images differ in size: "
+            f"{list(train.x.shape[1:])} and {list(test.x.shape[1:])}"
+        )
+    if np.array_equal(train.x, test.x):
+        raise InputError(f"data.root: {source}: training and test set are the same images")
+    counts = f"{len(train.y):,} training and {len(test.y):,} test images"
+    coarse = None
+    if train.coarse is not None and test.coarse is not None:
+        coarse = np.concatenate([train.coarse, test.coarse])
+    return make_dataset(
+        name,
+        np.concatenate([train.x, test.x]),
+        np.concatenate([train.y, test.y]),
+        test=np.arange(len(train.y) + len(test.y)) >= len(train.y),
+        coarse=coarse,
+        class_names=class_names,
+        provenance="; ".join(filter(None, [source, counts, remark])),
+    )
+
+
+def header_of(file: Path) -> tuple[list[str], int]:
+    """Return the names of a CSV file's columns, and the number of lines before its first row.
+
+    Raises
+    ------
+    InputError
+        There is no header, or it names a column twice.
+    """
+    with file.open("rb") as binary:
+        refuse_other_than_text(file_beginning(binary))
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream)
+        names = read_header(reader)
+        if len(set(names)) < len(names):
+            listed = ", ".join(names[:8])
+            raise InputError(f"has a header that names a column twice: {listed}: no distinct names")
+        return names, reader.line_num
+
+
+def form_of(file: Path, names: Sequence[str], label: object) -> str:
+    """Say what is wrong with a file's form, if anything is: separator, comments, a row's length."""
+    text = text_of(file.read_bytes())
+    foreign = foreign_header(text)
+    if label not in names and foreign:
+        return f"no column {label!r} among {', '.join(names[:8])}{foreign}"
+    return find_misfit(text)
+
+
+def in_groups(data: Dataset, groups: NDArray[Any], column: str) -> Dataset:
+    """Return the data set with the group of each of its clients, which its hash then covers.
+
+    Parameters
+    ----------
+    data : Dataset
+    groups : ndarray of strings or whole numbers, shape [N]
+        The group of each sample, the same for all samples of a client.
+    column : str
+        What the grouping is called.
+
+    Raises
+    ------
+    InputError
+        The data have no clients, or a client lies in two groups.
+
+    Examples
+    --------
+    >>> from latecomer.eval.datasets.dataset import make_dataset
+    >>> data = make_dataset("toy", np.zeros((3, 2)), np.array([0, 1, 1]), provenance="made up",
+    ...                     client=np.array(["ann", "bob", "ann"]))
+    >>> in_groups(data, np.array(["day", "night", "day"]), "shift").group
+    ('day', 'night')
+    """
+    if data.client is None:
+        raise InputError(f"group {column!r} is of clients: say the column of the clients, client")
+    names, merged = spelt_array(groups.astype(np.str_), "group")
+    if (names == "").any():
+        raise InputError(f"group {column!r}, row {int(np.argmax(names == ''))}: no group is given")
+    of_client = np.empty(len(data.client_names), dtype=names.dtype)
+    of_client[data.client] = names
+    torn = of_client[data.client] != names
+    if torn.any():
+        row = int(np.argmax(torn))
+        whose = data.client_names[data.client[row]]
+        raise InputError(
+            f"group {column!r} must be the same for all samples of a client, got "
+            f"{str(names[row])!r} and {str(of_client[data.client[row]])!r} for client {whose!r}"
+        )
+    group = tuple(of_client.tolist())
+    refuse_alike(sorted(set(group)), "group")
+    digest = hashlib.sha256("\0".join([data.content_hash, *group]).encode())
+    return replace(
+        data,
+        group=group,
+        group_column=column,
+        content_hash=digest.hexdigest(),
+        notes=(*data.notes, *merged),
+    )
+
+
+def in_mapped_groups(data: Dataset, groups: Mapping[Any, Any]) -> Dataset:
+    """Return the data set with the groups that a mapping ``{client: group}`` gives its clients.
+
+    Raises
+    ------
+    InputError
+        A client has no group, or two.
+    """
+    told: dict[str, str] = {}
+    for client, group in groups.items():
+        if is_missing(group):
+            raise InputError(f"group: no group is given for client {client!r}")
+        name = spelling(client)
+        if name in told:
+            raise InputError(f"group: client {name!r} occurs twice")
+        told[name] = spelling(group)
+    lacking = [name for name in data.client_names if name not in told]
+    if lacking:
+        raise InputError(f"group must name the group of every client, got none for {lacking[0]!r}")
+    if data.client is None:
+        raise InputError("group is of clients, and the samples have none")
+    each = np.array([told[name] for name in data.client_names])
+    return in_groups(data, each[data.client], "group")

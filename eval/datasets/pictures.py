@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.errors import InputError
-from latecomer.eval.datasets.locations import reading, require_file
+from latecomer.eval.datasets.reader import reading, require_file
 from latecomer.files import at_home
 
 LAYOUTS: dict[str, str] = {

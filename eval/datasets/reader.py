@@ -1,14 +1,165 @@
-"""Declaration of a data set: how it is read, where it comes from, where its files go.
+"""Declaration of a data set: how it is read, where its files are and how they are opened.
 
-Sums: MD5 as published for CIFAR and Fashion-MNIST and as pinned by widely used loaders for the
-others; SHA-256 as TensorFlow Datasets and Keras pin the same archives. A sum is never computed
-from a copy of unknown origin.
+A publisher's sums: MD5 as published for CIFAR and Fashion-MNIST and as pinned by widely used
+loaders for the others; SHA-256 as TensorFlow Datasets and Keras pin the same archives. A sum is
+never computed from a copy of unknown origin.
 """
 
-from collections.abc import Callable
+import csv
+import lzma
+import os
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
+from latecomer.files import at_home
+from latecomer.reading.delimited import undecodable
+
+ENVIRONMENT = "LATECOMER_DATA"
+# Exceptions that file decoders raise on invalid bytes.
+_DAMAGE = (
+    *(ValueError, TypeError, EOFError, OverflowError, MemoryError),
+    *(RecursionError, NotImplementedError, RuntimeError, SyntaxError),
+    *(struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, csv.Error),
+)
+
+
+def data_root(root: object = None) -> Path:
+    """Return the folder of the data: ``root``, else ``$LATECOMER_DATA``, else the user's cache.
+
+    The cache is the platform's usual cache folder, ``~/.cache/latecomer`` on Linux.
+
+    Raises
+    ------
+    InputError
+        ``root`` is no path.
+
+    Examples
+    --------
+    >>> data_root("/data").as_posix()
+    '/data'
+    """
+    if root is not None:
+        if not isinstance(root, str | Path) or not str(root):
+            raise InputError(f"data.root must be the path of a folder, got {root!r}")
+        return at_home(root)
+    if os.environ.get(ENVIRONMENT):
+        return at_home(os.environ[ENVIRONMENT])
+    import pooch
+
+    return Path(pooch.os_cache("latecomer"))
+
+
+def find_folder(name: str, root: object, folders: Sequence[str], marks: Sequence[str]) -> Path:
+    """Return the first of ``root/folder`` that holds a file or folder named in ``marks``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set, for the message.
+    root : str, Path or None
+        See :func:`data_root`.
+    folders : sequence of str
+        Folders to try, in order of preference; ``.`` is the root itself.
+    marks : sequence of str
+        A folder that holds any of these is accepted.
+
+    Raises
+    ------
+    InputError
+        No such folder exists; the message says how to get the files.
+    """
+    base = data_root(root)
+    if base.exists() and not base.is_dir():
+        raise InputError(f"data.root: {base} is not a folder")
+    for folder in folders:
+        place = base / folder
+        if any((place / mark).exists() for mark in marks):
+            return place
+    where = "an existing folder" if base.is_dir() else "a folder that does not exist"
+    raise InputError(
+        f"data.root: {base} ({where}) has no {folders[0]}/{marks[0]}: run 'latecomer data fetch "
+        f"{name}', or set data.root or {ENVIRONMENT} to where {name} lies; 'latecomer datasets "
+        f"{name}' says what to put where"
+    )
+
+
+def given_path(path: object, what: str) -> Path:
+    """Return ``data.path`` as a path; ``what`` names the expected file or folder in the message.
+
+    Raises
+    ------
+    InputError
+        It is no path.
+
+    Examples
+    --------
+    >>> given_path("mine.csv", "a CSV file").name
+    'mine.csv'
+    """
+    if not isinstance(path, str | Path) or not str(path):
+        raise InputError(f"data.path must be the path of {what}, got {path!r}")
+    return at_home(path)
+
+
+def given_folder(path: object, what: str) -> Path:
+    """Return ``data.path`` as the path of an existing folder.
+
+    Raises
+    ------
+    InputError
+        It is no path, or there is no such folder.
+
+    Examples
+    --------
+    >>> given_folder("no-such-folder", "a folder of pictures")
+    Traceback (most recent call last):
+    latecomer.errors.InputError: data.path: there is no folder no-such-folder
+    """
+    folder = given_path(path, what)
+    if not folder.is_dir():
+        problem = f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}"
+        raise InputError(f"data.path: {problem}")
+    return folder
+
+
+def require_file(file: Path) -> None:
+    """Refuse a path that is not a file, or an empty file; for use within :func:`reading`."""
+    if not file.exists():
+        raise InputError("there is no such file")
+    if not file.is_file():
+        raise InputError("is not a file")
+    if not file.stat().st_size:
+        raise InputError("is empty")
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return all bytes of a file; for use within :func:`reading`."""
+    require_file(file)
+    return file.read_bytes()
+
+
+@contextmanager
+def reading(file: Path, key: str = "data.root") -> Iterator[None]:
+    """Turn any error with a file into one line that names the file and the cause."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{key}: {file}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{key}: {file}: {undecodable(error)}") from error
+    except OSError as error:
+        raise InputError(f"{key}: {file}: cannot be read: {error.strerror or error}") from error
+    except _DAMAGE as error:
+        cause = " ".join(str(error).split())[:120] or type(error).__name__
+        raise InputError(f"{key}: {file}: is damaged or cut short ({cause})") from error
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The readers by name, and the function that reads a study's ``data`` key."""
+"""The readers by name, where their data come from, and what reads a study's ``data`` key."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -7,9 +7,9 @@ from typing import Any
 from latecomer.declared import declared
 from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.datasets.reader import Reader
+from latecomer.eval.datasets.reader import Archive, Reader, Source
 
-__all__ = ["DATASETS", "Reader", "load_dataset"]
+__all__ = ["DATASETS", "SOURCES", "Archive", "Reader", "Source", "load_dataset"]
 
 # Order of listings; data sets not named here follow.
 _ORDER = (
@@ -59,3 +59,8 @@ def load_dataset(config: Mapping[str, Any]) -> Dataset:
         if key not in given:
             raise InputError(f"data.{key} must be given for data set {name}")
     return reader.read(**given)
+
+
+SOURCES: Mapping[str, Source] = MappingProxyType(
+    {name: one.source for name, one in DATASETS.items() if one.source is not None}
+)

@@ -1,18 +1,17 @@
-"""Distances of evaluated clients from seen clients, by labels and by a domain classifier."""
+"""How far clients are from the seen ones: by their labels, and by a domain classifier."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latecomer.bounds.shift.client_shift import KINDS, divergence, nearest
-from latecomer.eval.federation.domain_classifier import (
-    ADistance,
-    a_distance,
-    token_counts,
-)
+from latecomer.bounds.shift.adaptation import KINDS, divergence, nearest, proxy_a
+from latecomer.checks import one_of
+from latecomer.errors import InputError
 
 if TYPE_CHECKING:
     from latecomer.models.task.clients import Clients
@@ -25,6 +24,170 @@ __all__ = [
     "label_divergence",
     "split_diagnostics",
 ]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+CLASSIFIERS = ("linear", "mlp")
+_MLP_WIDTH = 64
+_MAX_SAMPLES = 2000
+_FOLDS = 5
+_BUCKETS = 256
+
+
+@dataclass(frozen=True)
+class ADistance:
+    """Proxy A-distance of two samples, with the held-out error it comes from.
+
+    Attributes
+    ----------
+    proxy : float
+        ``2(1 - 2 error)`` in [-2, 2]; below 0 if the classifier did worse than chance.
+    error : float
+        Held-out error of the domain classifier, averaged over the two domains.
+    standard_error : float
+        Standard error of ``error``; that of ``proxy`` is four times as large.
+    n : tuple of int
+        Samples used from each domain.
+    """
+
+    proxy: float
+    error: float
+    standard_error: float
+    n: tuple[int, int]
+
+
+def a_distance(
+    x_a: ArrayLike,
+    x_b: ArrayLike,
+    *,
+    seed: int,
+    classifier: str = "linear",
+    features: Callable[[NDArray[Any]], ArrayLike] | None = None,
+) -> ADistance:
+    r"""Train a classifier to tell two samples apart and turn its error into a distance.
+
+    Logistic regression (``linear``) or one hidden layer of 64 (``mlp``), on inputs standardised by
+    the training folds; each member is classified once, by a classifier not trained on it. The
+    error is the mean of the two domains' error rates. Its standard error takes each rate as
+    :math:`(k+1)/(n+2)`, so that zero errors do not give a standard error of 0. A trained classifier
+    gives at most the true A-distance: the value is an estimate, not a bound.
+
+    Parameters
+    ----------
+    x_a, x_b : array_like, shape [n_a, ...] and [n_b, ...]
+        Samples with members of one shape, at least two in each; beyond 2,000, a random 2,000.
+    seed : int
+        Seed of folds and subsamples: five folds, or as many as the smaller sample has members.
+    classifier : {"linear", "mlp"}
+    features : callable, optional
+        Maps samples to classifier inputs, ``[n, ...] -> [n, ...]``; it must not be fitted on these
+        samples, or the error is not a held-out error.
+
+    Raises
+    ------
+    InputError
+        A sample has fewer than two members, their shapes differ, or the classifier is unknown.
+
+    References
+    ----------
+    S. Ben-David et al., "A theory of learning from different domains", Machine Learning 79
+    (2010), section 5.
+    """
+    one_of("classifier", classifier, CLASSIFIERS)
+    rng = np.random.default_rng([seed, 0])
+    if features is not None:
+        x_a, x_b = features(np.asarray(x_a)), features(np.asarray(x_b))
+    a, b = _flat("x_a", x_a, rng), _flat("x_b", x_b, rng)
+    if a.shape[1] != b.shape[1]:
+        raise InputError(
+            f"x_a and x_b must be samples of one shape, got {np.shape(x_a)[1:]} and "
+            f"{np.shape(x_b)[1:]}"
+        )
+    domain = np.repeat([0, 1], [len(a), len(b)])
+    wrong = _judged(np.concatenate([a, b]), domain, classifier, rng) != domain
+    n_wrong = np.array([wrong[domain == 0].sum(), wrong[domain == 1].sum()])
+    n = np.array([len(a), len(b)])
+    error = float(np.mean(n_wrong / n))
+    rate = (n_wrong + 1) / (n + 2)
+    return ADistance(
+        proxy=float(proxy_a(error=error)),
+        error=error,
+        standard_error=float(np.sqrt(np.sum(rate * (1 - rate) / n)) / 2),
+        n=(len(a), len(b)),
+    )
+
+
+def token_counts(x: NDArray[Any]) -> Floats:
+    """Return how often tokens of each remainder modulo 256 stand in samples ``[n, T]``.
+
+    Vectors ``[n, 256]`` for a classifier: as numbers, tokens mean nothing.
+
+    >>> token_counts(np.array([[3, 0, 259]]))[0, :4].tolist()
+    [1.0, 0.0, 0.0, 2.0]
+    """
+    counts = np.zeros((len(x), _BUCKETS))
+    buckets = np.asarray(x, dtype=np.int64) % _BUCKETS
+    np.add.at(counts, (np.arange(len(x))[:, None], buckets), 1)
+    return counts
+
+
+def _judged(x: Floats, domain: Ints, classifier: str, rng: np.random.Generator) -> Ints:
+    """Return each sample's domain as predicted by a classifier not trained on it."""
+    from sklearn import config_context
+    from sklearn.model_selection import StratifiedKFold
+    from threadpoolctl import threadpool_limits
+
+    most = min(_FOLDS, *np.bincount(domain).tolist())
+    folds = StratifiedKFold(most, shuffle=True, random_state=int(rng.integers(2**31)))
+    said = np.empty_like(domain)
+    # One thread: faster on samples this small, and identical results on any number of cores.
+    # Settings of the classifiers are ours and need no check in every fold; samples are checked.
+    with threadpool_limits(1), config_context(skip_parameter_validation=True):
+        for train, held_out in folds.split(x, domain):
+            said[held_out] = _JUDGES[classifier](x[train], domain[train], x[held_out], rng)
+    return said
+
+
+def _linear(x: Floats, domain: Ints, held_out: Floats, rng: np.random.Generator) -> Ints:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    scale = StandardScaler().fit(x)
+    judge = LogisticRegression(class_weight="balanced", max_iter=1000)
+    said: Ints = judge.fit(scale.transform(x), domain).predict(scale.transform(held_out))
+    return said
+
+
+def _mlp(x: Floats, domain: Ints, held_out: Floats, rng: np.random.Generator) -> Ints:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    # MLPClassifier takes no class weights: samples of the smaller domain are repeated instead.
+    parts = [np.flatnonzero(domain == d) for d in (0, 1)]
+    most = max(len(part) for part in parts)
+    even = np.concatenate([np.resize(rng.permutation(part), most) for part in parts])
+    judge = MLPClassifier((_MLP_WIDTH,), alpha=0.01, random_state=int(rng.integers(2**31)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # early stopping only costs power
+        fitted = make_pipeline(StandardScaler(), judge).fit(x[even], domain[even])
+    said: Ints = fitted.predict(held_out)
+    return said
+
+
+_JUDGES: Mapping[str, Callable[[Floats, Ints, Floats, np.random.Generator], Ints]]
+_JUDGES = MappingProxyType({"linear": _linear, "mlp": _mlp})
+
+
+def _flat(name: str, x: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
+    array = np.asarray(x)
+    if array.ndim < 2 or len(array) < 2:
+        raise InputError(f"{name} must hold at least two samples, got shape {list(array.shape)}")
+    if len(array) > _MAX_SAMPLES:
+        array = array[rng.permutation(len(array))[:_MAX_SAMPLES]]
+    return array.reshape(len(array), -1).astype(np.float64)
+
 
 _SMOOTHING: Mapping[str, float] = {"kl": 0.5, "js": 0.0, "hellinger": 0.0, "tv": 0.0}
 

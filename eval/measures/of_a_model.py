@@ -1,21 +1,147 @@
-"""What is measured of each trained model besides its errors: the work behind the measures."""
+"""What is measured of each trained model besides its errors: the work behind the measures.
 
+Client i of the k certified ones erred n_wrong of n times; its estimate is (n_wrong + 1/2) /
+(n + 1), with the binomial variance of that share over n (the halves keep the variance of clients
+with no errors, or with nothing else, above 0). Hartung and Knapp's interval is about the true error
+of one more client drawn like them. It is asymptotic and proves nothing: errors of clients with few
+points are not normal. The certificate beside it is about a mean and is proved.
+"""
+
+import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from latecomer.bounds import hartung_knapp
 from latecomer.eval.devices import wait_for
-from latecomer.eval.measures.descriptors import descriptor_findings
-from latecomer.eval.measures.next_client import next_client_rows
+from latecomer.eval.federation.groups import Federation, Group
+from latecomer.eval.measures.differences import descriptor_findings
 from latecomer.eval.measures.registry import MEASURES
-from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.results.rows import Artifact
+from latecomer.eval.scoring.label_shift import ByBbse
 from latecomer.eval.scoring.rows import client_rows
-from latecomer.eval.training.trained_model import TrainedModel
+from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.scoring.serving import served_models
+from latecomer.eval.training.setup import Setup, TrainedModel
+from latecomer.models.engine.method import Method, versions
 from latecomer.models.families.embedded_clients import EmbeddedClients
+from latecomer.models.generators.hypernetworks import shapes_of
 from latecomer.models.task.heads import head_names
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Task
+
+
+def choice_rows(
+    method: Method, task: Task, state: State, groups: Iterable[Group], *, classes: str
+) -> list[dict[str, Any]]:
+    """Return a row for each group and each number that serving chooses: its mean over clients.
+
+    The metrics are the names that ``method.choices`` gives, ``knn_weight`` for instance; no rows
+    for methods that choose nothing. Query data are not read.
+
+    Parameters
+    ----------
+    method, task, state
+        The trained method.
+    groups : iterable of Group
+        Unshifted; the group ``seen`` is asked as seen clients, others as new clients.
+    classes : str
+        Masking of absent classes, as the other rows have it.
+    """
+    rows = []
+    for group in groups:
+        clients = group.clients
+        chosen = [
+            method.choices(
+                task, state, clients.support_of(i), member=i if group.name == "seen" else None
+            )
+            for i in range(len(clients))
+        ]
+        where = {**group.condition(), "n_clients": len(clients), "classes": classes}
+        rows += [
+            {
+                **where,
+                "aggregation": "per-client",
+                "metric": metric,
+                "value": sum(one[metric] for one in chosen) / len(chosen),
+            }
+            for metric in (chosen[0] if chosen else ())
+        ]
+    return rows
+
+
+def ridge_rows(setup: Setup, state: State, group: Group) -> list[dict[str, Any]]:
+    """Return the row ``bbse_ridge``: for which share of new clients nothing was inverted.
+
+    That is where shares of classes come from a model's confusion matrix, which was near singular
+    (:func:`~latecomer.eval.scoring.label_shift.weights_by_bbse`). No rows where they do not. Query
+    data are not read.
+    """
+    reweigh, clients = setup.reweigh, group.clients
+    if not isinstance(reweigh, ByBbse) or not len(clients):
+        return []
+    each: list[bool] = []
+    for model, support in served_models(
+        setup.method, setup.task, state, group, predictor=setup.judged, seed=setup.seed
+    ):
+        each += [reweigh.found(one, support.x).ridge for one in versions(model)]
+    where = {**group.condition(), "n_clients": len(clients), "classes": setup.classes}
+    found = {"metric": "bbse_ridge", "value": sum(each) / len(each)}
+    return [{**where, "aggregation": "per-client", **found}]
+
+
+ALPHA = 0.1
+"""Probability with which the model expects the next client's error outside of the interval."""
+_FEWEST = 3
+_WHY = "asymptotic: it holds for many clients with many points whose errors are normal"
+
+
+def next_client_rows(held_out: Mapping[str, Sequence[ClientScore]]) -> list[dict[str, Any]]:
+    """Return a row ``next_client_interval`` for each predictor of a model; none below 3 clients.
+
+    ``value`` is the estimated mean over clients, ``lower`` and ``upper`` the interval for the next
+    client's error, cut to [0, 1].
+
+    Parameters
+    ----------
+    held_out : mapping of str to sequence of ClientScore
+        Scores of the held-out clients by predictor.
+
+    Examples
+    --------
+    >>> scores = [ClientScore(i, 12, 12, 2 + i % 3, 0.5) for i in range(30)]
+    >>> (row,) = next_client_rows({"deterministic": scores})
+    >>> [round(row[name], 2) for name in ("lower", "value", "upper")], row["rigorous"]
+    ([0.24, 0.26, 0.28], False)
+    """
+    rows = []
+    for predictor, scores in held_out.items():
+        if len(scores) < _FEWEST:
+            continue
+        n = np.array([score.n_query for score in scores], dtype=np.float64)
+        share = (np.array([score.n_wrong for score in scores]) + 0.5) / (n + 1)
+        made = hartung_knapp(estimates=share, variances=share * (1 - share) / n, alpha=ALPHA)
+        rows.append(
+            {
+                "group": "certification",
+                "shift": "none",
+                "predictor": predictor,
+                "n_clients": len(scores),
+                "metric": "next_client_interval",
+                "value": float(made.mean),
+                "lower": float(np.clip(made.lower, 0, 1)),
+                "upper": float(np.clip(made.upper, 0, 1)),
+                "population": "next-client",
+                "rigorous": False,
+                "delta": ALPHA,
+                "message": _WHY,
+            }
+        )
+    return rows
+
 
 Findings = tuple[list[dict[str, Any]], Mapping[str, Artifact]]
 
@@ -134,3 +260,30 @@ def measure_all(model: TrainedModel, names: Iterable[str]) -> Findings:
         rows += further
         artifacts |= made
     return rows, artifacts
+
+
+def client_targets(
+    method: Method, task: Task, state: State, federation: Federation
+) -> dict[str, Artifact]:
+    """Return the artifact ``target_sizes``; nothing for a method without sizes.
+
+    Its records ``group client target weights`` are joined with rows by cell, group and client, so
+    that accuracy can be split by size. Shifted new clients have the targets of the unshifted
+    ones. A new client served by several seen clients' models has blank entries.
+    """
+    if not method.sizes:
+        return {}
+
+    def entry(group: Group, index: int) -> dict[str, Any]:
+        name = method.target_of(state, index if group is federation.seen else None)
+        weights = sum(math.prod(shape) for shape in shapes_of(task, name).values())
+        return {
+            "group": group.name,
+            "client": int(group.clients.ids[index]),
+            "target": name,
+            "weights": weights if name else "",
+        }
+
+    groups = (federation.seen, federation.certification, federation.novel)
+    table = [entry(group, index) for group in groups for index in range(len(group.clients))]
+    return {"target_sizes": Artifact(kind="target_sizes", table=table, axes=("client",))}

@@ -28,6 +28,6 @@ def bound_called(name: str, *, trusted: bool = False) -> Published:
     return OwnPlace(
         name=name,
         words=f"bound {without_folder(name)}",
-        work="latecomer.eval.measures.own_bound:own_values",
+        work="latecomer.eval.measures.published_bounds:own_values",
         trusted=trusted,
     )

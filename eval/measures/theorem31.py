@@ -1,4 +1,4 @@
-r"""The quantities of PeFLL's Theorem 3.1, measured at one state of a training.
+r"""PeFLL's Theorem 3.1 beside a training: its quantities measured, and both of its sides.
 
 The objective is the theorem's: :math:`F(\eta) = \frac1n\sum_i f_i(h(S_i;\eta)) +
 \lambda_h|\eta_h|^2 + \lambda_v|\eta_v|^2` with :math:`f_i(\theta) = L(\theta; S_i) +
@@ -9,23 +9,107 @@ directions and for few clients, can only be too small.  Nothing here affects the
 from its generators.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from latecomer.eval.measures.lipschitz import jacobian_norm, norm_of, steepest
+from latecomer.bounds import pefll_31, pefll_31_minT
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import minibatches
 from latecomer.models.families.generated_clients import GeneratedClients
-from latecomer.models.generators import generation
+from latecomer.models.generators import hypernetworks
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import pulled_back, ridge_decay, squared_norm
-from latecomer.models.task.state import Params, State, detached, leaves, subtract
+from latecomer.models.task.state import Params, State, add, detached, leaves, subtract
 from latecomer.models.task.task import Task
+
+_ITERATIONS = 2  # of the power iterations
+_PROBE = 1e-3  # probing distance, relative to the norm of the parameters
+
+
+def steepest(
+    gradient_at: Callable[[Params], Params], point: Mapping[str, Tensor], gradient: Params
+) -> float:
+    """Return how fast a gradient changes: a lower estimate of its Lipschitz constant.
+
+    Takes differences over a short step, first along the gradient, then along the change found: a
+    power iteration for the largest curvature.
+
+    Parameters
+    ----------
+    gradient_at : callable
+        Maps parameters to the gradient there.
+    point : mapping of str to Tensor
+        Where.
+    gradient : dict of str to Tensor
+        The gradient at ``point``.
+    """
+    point, direction = detached(point), gradient
+    step, largest = _PROBE * norm_of(point), 0.0
+    for _ in range(_ITERATIONS):
+        length = norm_of(direction)
+        if not length > 0 or not step > 0:
+            break
+        moved = {name: value + direction[name] * (step / length) for name, value in point.items()}
+        # Divide the change by the step as it is after rounding.
+        direction = subtract(gradient_at(moved), gradient)
+        largest = max(largest, norm_of(direction) / norm_of(subtract(moved, point)))
+    return largest
+
+
+def jacobian_norm(
+    function: Callable[[Params], Params], point: Mapping[str, Tensor], rng: np.random.Generator
+) -> float:
+    """Return a lower estimate of the spectral norm of a Jacobian, by power iteration.
+
+    Each value compared is the norm of the transposed Jacobian applied to a unit vector, so that
+    none exceeds the spectral norm; differences only choose the next vector.
+
+    Parameters
+    ----------
+    function : callable
+        Maps parameters to a table of tensors.
+    point : mapping of str to Tensor
+        Where.
+    rng : numpy.random.Generator
+        Draws the first vector.
+    """
+    eta = leaves(point)
+    with torch.enable_grad():
+        made = function(eta)
+    made_here = detached(made)
+    towards = {
+        name: torch.from_numpy(rng.standard_normal(value.shape)).to(value)
+        for name, value in made_here.items()
+    }
+    step, largest = _PROBE * norm_of(point), 0.0
+    for turn in range(_ITERATIONS):
+        length = norm_of(towards)
+        if not length > 0:
+            break
+        unit = [towards[name] / length for name in made]
+        again = turn + 1 < _ITERATIONS
+        slopes = pulled_back([*made.values()], unit, [*eta.values()], again=again)
+        back = dict(zip(eta, slopes, strict=True))
+        norm = norm_of(back)
+        largest = max(largest, norm)
+        if turn + 1 == _ITERATIONS or not norm > 0:
+            break
+        moved = add(detached(eta), {name: value * (step / norm) for name, value in back.items()})
+        with torch.no_grad():
+            towards = subtract(function(moved), made_here)
+    return largest
+
+
+def norm_of(table: Mapping[str, Tensor]) -> float:
+    """Return the Euclidean norm of all entries of all tensors."""
+    return math.sqrt(float(squared_norm(table)))
+
 
 PROBED = 10
 """Number of clients at which per-client constants are measured: the first in the split's order."""
@@ -92,7 +176,7 @@ def slope(method: GeneratedClients, task: Task, state: State, clients: Clients) 
     -------
     Slope
     """
-    eta = leaves(generation.weights_of(state.server))
+    eta = leaves(hypernetworks.weights_of(state.server))
     n = len(clients)
     total, spread, norms = 0.0, 0.0, []
     mean = {name: torch.zeros_like(value) for name, value in eta.items()}
@@ -147,7 +231,7 @@ def quantities(
     """
     rng = np.random.Generator(np.random.Philox(key=[seed, _STREAM], counter=[0, 0, 0, rounds_done]))
     here = slope(method, task, state, clients)
-    eta = generation.weights_of(state.server)
+    eta = hypernetworks.weights_of(state.server)
 
     def gradient_at(place: Params) -> Params:
         moved = replace(state, server={**state.server, **place})
@@ -176,7 +260,7 @@ def _of_client(
     rng: np.random.Generator,
 ) -> dict[str, float]:
     """Return the constants of one client."""
-    eta = detached(generation.weights_of(state.server))
+    eta = detached(hypernetworks.weights_of(state.server))
     y = support.labels()
 
     def generator_of(samples: Samples) -> Callable[[Params], Params]:
@@ -231,3 +315,111 @@ def _local_slope(
 def _ridge_of(method: GeneratedClients, name: str) -> float:
     """Return the regulariser of a weight by its full name."""
     return method.lambda_h if name.startswith("hyper.") else method.lambda_v
+
+
+Row = dict[str, Any]
+
+# Terms of the rate, and the arguments of the calculator that are not set to 0 for each.
+RATE_TERMS: Mapping[str, tuple[str, ...]] = {
+    "start": ("initial_gap",),
+    "local noise": ("smoothness", "generator_gradient", "loss_noise"),
+    "dissimilarity": ("smoothness", "client_dissimilarity"),
+    "drift": ("loss_smoothness", "loss_gradient", "generator_gradient"),
+    "descriptor batches, gradient": ("loss_gradient", "generator_noise"),
+    "descriptor batches, weights": ("loss_smoothness", "generator_gradient", "model_noise"),
+}
+_EXACT = ("objective", "squared_gradient_norm")
+_CONSTANTS = (
+    *("smoothness", "loss_smoothness", "loss_gradient", "generator_gradient"),
+    *("loss_noise", "generator_noise", "model_noise", "client_dissimilarity"),
+)
+_ON_ALL = ("smoothness", "loss_gradient", "client_dissimilarity")
+_HEURISTIC = (
+    "no bound: its constants are the largest found along this training, which can only be too "
+    "small, and the training is not the theorem's (AdamW at the server, momentum, its own steps)"
+)
+_NO_BOUND: Row = {"rigorous": False, "message": _HEURISTIC}
+
+
+def convergence_rows(
+    records: Sequence[Mapping[str, Any]],
+    method: GeneratedClients,
+    *,
+    n_clients: int,
+    cohort: int,
+    local_steps: int,
+    batch_size: int,
+) -> list[Row]:
+    """Return the rows of what was measured along a training.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        ``Curve.quantities``: what ``latecomer.eval.measures.theorem31.quantities`` found, by
+        ``round``; the first is of round 0. Without records there are no rows.
+    method : GeneratedClients
+        Gives the learning rates.
+    n_clients, cohort, local_steps, batch_size : int
+        Seen clients, and the training's cohort, local steps and batch size.
+
+    Returns
+    -------
+    list of dict
+        With their ``round``. Each quantity under its own name. From the first measured round T > 0
+        on ``mean_squared_gradient_norm``, the theorem's left side over the measured rounds up to T,
+        and ``convergence_rate``, its right side for trainings of T rounds with the largest
+        constants of the whole training, in total and term by term. At the last round
+        ``convergence_rounds`` (the fewest for which the theorem is proved with these constants) and
+        ``step_size`` by ``term``: the server's, the clients', the theorem's.
+    """
+    if not records:
+        return []
+    where: Row = {"group": "seen", "shift": "none", "n_clients": n_clients}
+    rows = [
+        {**where, "round": record["round"], "metric": name, "value": record[name], **_said(name)}
+        for record in records
+        for name in (*_EXACT, *_CONSTANTS)
+    ]
+    constants = {name: max(record[name] for record in records) for name in _CONSTANTS}
+    # Cross-entropy and ridges are at least 0, so 0 is a lower bound of the objective.
+    inputs = {"initial_gap": float(records[0]["objective"]), **constants}
+    portions: dict[str, Any] = {"cohort": cohort, "local_steps": local_steps}
+    later = [record for record in records if record["round"] > 0]
+    rows += [
+        {**where, **row}
+        for number in range(1, len(later) + 1)
+        for row in _rates(later[:number], inputs, {**portions, "batch_size": batch_size})
+    ]
+    last = {**where, "round": records[-1]["round"]}
+    if constants["smoothness"] > 0:
+        names = ("smoothness", "loss_smoothness")
+        least = float(pefll_31_minT(**{name: constants[name] for name in names}, **portions))
+        rows.append({**last, "metric": "convergence_rounds", "value": least, **_NO_BOUND})
+    steps = {"server": method.server_lr, "clients": method.local_lr}
+    if last["round"]:
+        steps["theorem"] = 2 * cohort**0.5 / (local_steps * float(last["round"]) ** 0.5)
+    named = {**last, "metric": "step_size"}
+    return rows + [{**named, "term": term, "value": step} for term, step in steps.items()]
+
+
+def _rates(
+    measured: Sequence[Mapping[str, Any]], inputs: Mapping[str, float], portions: Mapping[str, Any]
+) -> Iterator[Row]:
+    """Yield the theorem's two sides at the last of the rounds measured so far."""
+    now = {"round": measured[-1]["round"]}
+    norms = [float(one["squared_gradient_norm"]) for one in measured]
+    yield {**now, "metric": "mean_squared_gradient_norm", "value": float(np.mean(norms))}
+    for term, used in {"": tuple(inputs), **RATE_TERMS}.items():
+        kept: dict[str, Any] = {
+            name: value if name in used else 0.0 for name, value in inputs.items()
+        }
+        rate = float(pefll_31(**kept, **portions, n_rounds=int(now["round"])))
+        yield {**now, "metric": "convergence_rate", "term": term, "value": rate, **_NO_BOUND}
+
+
+def _said(name: str) -> Row:
+    if name in _EXACT:
+        return {}
+    among = "all seen clients" if name in _ON_ALL else f"at most {PROBED} seen clients"
+    text = f"at this round's parameters, {among}: a lower estimate of the theorem's constant"
+    return {"rigorous": False, "message": text}

@@ -13,7 +13,7 @@ from typing import Any
 from latecomer.checks import short
 from latecomer.errors import InputError
 from latecomer.files import at_home
-from latecomer.reading.encoded_text import text_of
+from latecomer.reading.delimited import text_of
 from latecomer.reading.yaml_text import read_mapping
 
 ARCHIVE = "cells.tar.xz"

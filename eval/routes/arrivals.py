@@ -6,7 +6,7 @@ import torch
 
 from latecomer.eval.federation.groups import Federation, standardisation
 from latecomer.eval.routes.r4_progressive import Plan
-from latecomer.models.engine.growing import subset
+from latecomer.models.engine.training import subset
 from latecomer.models.task.clients import Clients
 
 

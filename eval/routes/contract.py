@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from latecomer.eval.federation.groups import Group
-from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.scoring.scores import ClientScore
-from latecomer.eval.settings.cell import TrainingCell
-from latecomer.eval.settings.certificate import RouteSettings
-from latecomer.eval.training.trained_model import TrainedModel
+from latecomer.eval.settings.cell import RouteSettings, TrainingCell
+from latecomer.eval.training.setup import TrainedModel
 
 Row = dict[str, Any]
 E = TypeVar("E", bound=RouteSettings)

@@ -14,9 +14,9 @@ from latecomer.certify.rule import (
     DEFAULT_RULE,
     RULE_WITHOUT_ORDERS,
     RULES,
+    Voided,
     rules_for,
 )
-from latecomer.certify.voided import Voided
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
 from latecomer.eval.routes.kinds.r0 import HeldOut
@@ -27,11 +27,16 @@ from latecomer.eval.routes.rows import (
     pool_rows,
     price_rows,
 )
-from latecomer.eval.routes.scored_clients import Scored, certify_best, certify_scores
-from latecomer.eval.routes.scored_populations import ball_of, certify_populations
-from latecomer.eval.routes.scored_tails import error_curve, fractions_above
-from latecomer.eval.scoring.cross_fitting import cross_fitted
-from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.routes.scored_clients import (
+    Scored,
+    ball_of,
+    certify_best,
+    certify_populations,
+    certify_scores,
+    error_curve,
+    fractions_above,
+)
+from latecomer.eval.scoring.scores import ClientScore, cross_fitted
 from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.splits.registry import sampling_of
 

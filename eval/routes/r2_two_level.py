@@ -45,7 +45,7 @@ from latecomer.eval.routes.rows import certificate_facts, certificate_rows
 from latecomer.eval.scoring.serving import MASKS
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split
-from latecomer.models.generators.generation import weights_of
+from latecomer.models.generators.hypernetworks import weights_of
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params
 from latecomer.models.task.task import Task

@@ -9,7 +9,7 @@ that all clients' B together are one sample for one kl inequality; the clients' 
 through Chernoff's, as the system is fixed.  Variances form a grid whose union is paid for in both
 steps, and draws made after the choice stand in for the mean over each posterior, at a price.
 
-B is such a sample on an ``environment`` split, where it is cut class by class (`r3_personal_cut`):
+B is such a sample on an ``environment`` split, where it is cut class by class (`kinds.r3`):
 given A it is, for each of the client's classes, a uniform subset of fixed size of the images of
 that class outside A, whose errors are no more spread than independent ones (Hoeffding 1963).  The
 error that is bounded is therefore over the client's images outside A, those of B included.
@@ -32,14 +32,13 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.unseen_clients.personal_priors import personal_prior_pooled
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request
-from latecomer.eval.routes.kinds.r3 import PersonalPrior
-from latecomer.eval.routes.r3_personal_cut import can_be_cut, cut_support, measured_samples
+from latecomer.eval.routes.kinds.r3 import PersonalPrior, can_be_cut, cut_support, measured_samples
 from latecomer.eval.routes.rows import certificate_facts, certificate_rows
 from latecomer.eval.scoring.serving import MASKS, client_generator
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split
-from latecomer.models.engine.growing import subset
 from latecomer.models.engine.method import FixedWeights
+from latecomer.models.engine.training import subset
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, sent
 

@@ -25,7 +25,7 @@ from latecomer.certify.rule import LEAST_OUTSIDE, Asked, rules_for
 from latecomer.certify.words import counts
 from latecomer.errors import InputError
 from latecomer.eval.scoring.scores import ClientScore
-from latecomer.eval.settings.certificate import SplitLike
+from latecomer.eval.settings.cell import SplitLike
 from latecomer.eval.splits.registry import IID_SPLITS
 
 S = TypeVar("S")

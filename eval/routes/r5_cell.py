@@ -5,6 +5,10 @@ a seed, are known before the other clients are looked at; an update of eta_0 is 
 numbers, each a step along one direction, in a prefix code.  A greedy search takes the code with the
 best bound; as the bound holds for all codes at once, each at its own length, the search may use
 the scores as it likes.  The certified system is the one decoded from the code: deterministic.
+
+The code: first the number of nonzero entries, plus 1, in Elias's gamma code; then for each such
+entry its place, sign and size. No code word begins another, so the lengths satisfy Kraft's
+inequality.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +22,10 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.unseen_clients.description_length import occam_client, occam_product
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
-from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.kinds.r5 import Compressed
 from latecomer.eval.routes.r1_cell import System, trained_system
 from latecomer.eval.routes.r4_progressive import Plan
-from latecomer.eval.routes.r5_prefix_code import decode, encode
 from latecomer.eval.routes.rows import certificate_facts, certificate_rows, price_rows
 from latecomer.eval.scoring.rows import client_rows, group_rows
 from latecomer.eval.scoring.scores import ClientScore, group_score
@@ -30,8 +33,59 @@ from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import Outcome
 from latecomer.models.engine.training import RoundLog
-from latecomer.models.posteriors.tuned import Posterior, prior_around
+from latecomer.models.posteriors import Posterior, prior_around
 from latecomer.models.task.state import Params
+
+
+def _gamma(number: int) -> str:
+    digits = bin(number)[2:]
+    return "0" * (len(digits) - 1) + digits
+
+
+def _width(length: int) -> int:
+    return max(length - 1, 0).bit_length()
+
+
+def encode(entries: Sequence[int]) -> str:
+    """Return the code word as zeros and ones; the length of the list is known to both sides.
+
+    >>> encode([0, 0, 0, 0]), encode([0, -2, 0, 0])
+    ('1', '010011010')
+    """
+    kept = [(place, entry) for place, entry in enumerate(entries) if entry]
+    word = _gamma(len(kept) + 1)
+    for place, entry in kept:
+        width = _width(len(entries))
+        word += format(place, f"0{width}b") if width else ""
+        word += ("1" if entry < 0 else "0") + _gamma(abs(entry))
+    return word
+
+
+def decode(word: str, length: int) -> tuple[list[int], int]:
+    """Return the list encoded at the start of a stream, and how many digits its code word has.
+
+    >>> decode("010011010" + "111", 4)
+    ([0, -2, 0, 0], 9)
+    """
+    at = 0
+
+    def number(digits: int) -> int:
+        nonlocal at
+        at += digits
+        return int(word[at - digits : at], 2) if digits else 0
+
+    def gamma() -> int:
+        zeros = word.index("1", at) - at
+        return number(2 * zeros + 1)
+
+    entries = [0] * length
+    for _ in range(gamma() - 1):
+        place = number(_width(length))
+        negative = number(1)
+        size = gamma()
+        entries[place] = -size if negative else size
+    return entries, at
+
 
 Row = dict[str, Any]
 

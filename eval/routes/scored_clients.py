@@ -1,4 +1,4 @@
-"""Route R0: certificates from the scores of clients that were held out of training.
+"""Route R0: certificates from scores of held-out clients, for their population and for others.
 
 The model is trained without the held-out clients, each of them is scored once, and the scores
 go through one inequality fixed beforehand.
@@ -28,16 +28,37 @@ seed would stand in no random order.
 The certificate then holds with probability at least 1 - delta for every training side, hence also
 unconditionally.  Held-out and seen clients need not be independent, and in a balanced split
 they are not: if all untrained clients were held out, nothing would follow about others.
+
+A mean does not say how well the next client to join will be served.  The rule ``conformal`` gives
+the next client's quantile; here are two more statements, both exact for i.i.d. clients and for
+finite pools: the share of clients whose error exceeds a threshold, and the whole curve of these
+shares.
+
+New clients need not be drawn as the certified ones were.  One certificate bounds the mean error
+over every population within a radius of the scored one, for all radii at once.  It is therefore a
+curve, and a target has a breaking radius.  :mod:`latecomer.bounds.shift.duals` has the proofs.  The
+bets are products: the scores Z of a grid point are convex in the error, so that a bound that covers
+the mean of Z as measured covers the clients' expected errors as well.
+
+Unless a study asks for bets ``product``, whose curve is 1 as soon as one client's error is 1, they
+are a mixture of products with weights, and the grid's weight lies near the radii that the study
+declares.  That curve starts from the mean's own certificate by the same mixture: without a shift it
+is the statement about clients like the scored ones, which holds at the same delta by itself.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.held_out.orders import orders_for
+from latecomer.bounds.certificate import Array, Certificate
+from latecomer.bounds.held_out.bets import product_mixture_bets
+from latecomer.bounds.held_out.betting import BET_WEIGHTS, orders_for, product_mixture
+from latecomer.bounds.shift.duals import DUALS, planned_grid
+from latecomer.certify.further_statements import BANDS, share_above, share_band
+from latecomer.certify.populations import bet_on, from_the_mean
 from latecomer.certify.rule import (
     LEAST_OUTSIDE,
     MEAN_RULES,
@@ -286,3 +307,220 @@ def _bounded(scored: Scored, rule: Rule, level: float) -> Certificate:
     if rule.bound is None:
         raise TypeError(f"rule {rule.name} bounds no mean")
     return rule.bound(Asked(scored.losses, level, scored.pool_size, scored.orders_seed))
+
+
+_ONE_DRAW = (
+    "the model, the threshold and the number of clients were fixed before the first score was seen",
+    "a client's error exceeds the threshold or not: one 0/1 draw a client",
+)
+
+
+def fractions_above(
+    scored: Scored, *, thresholds: Sequence[float], delta: float
+) -> dict[float, Certificate]:
+    """Bound, for each threshold, the share of clients whose error exceeds it.
+
+    By `share_above`.  The thresholds share ``delta`` equally: all the
+    bounds hold together with probability 1 - delta.
+
+    Parameters
+    ----------
+    scored : Scored
+    thresholds : sequence of float
+        Errors in [0, 1), fixed before the scores.
+    delta : float
+        Failure probability of all thresholds together.
+
+    Returns
+    -------
+    dict of float to Certificate
+        ``value`` is a share of clients, not an error.
+
+    Examples
+    --------
+    >>> from latecomer.eval.scoring.scores import ClientScore
+    >>> scores = [ClientScore(i, 20, 10, 1 + 3 * (i == 0), .3) for i in range(30)]
+    >>> fractions = fractions_above(Scored(scores, "finite-pool", 40, "deterministic"),
+    ...                         thresholds=[.2, .5], delta=.1)
+    >>> {t: float(c) for t, c in fractions.items()}
+    {0.2: 0.075, 0.5: 0.05}
+    """
+    scored.check(RULES["fraction_above"])
+    share, losses, pool = delta / len(thresholds), np.array(scored.losses), _pool(scored)
+    fractions = {}
+    for threshold in thresholds:
+        issued = share_above(losses, threshold, delta=share, pool_size=pool)
+        if pool is None:
+            sampled = issued.terms["empirical_risk"]
+            terms = {"sampled_share": sampled, "price": issued.terms["price"]}
+            issued = replace(issued, terms=MappingProxyType(terms), assumptions=_ONE_DRAW)
+        named = f"a bound of the share of clients with error above {threshold:g}"
+        if len(thresholds) > 1:
+            named += f"; the {len(thresholds)} thresholds share delta, their bounds hold at once"
+        tagged = scored.tagged(issued, RULES["fraction_above"])
+        fractions[threshold] = replace(tagged, assumptions=(*tagged.assumptions, named))
+    return fractions
+
+
+def error_curve(
+    scored: Scored, *, delta: float, band: str = BANDS[0]
+) -> tuple[Certificate, list[dict[str, Any]]]:
+    """Bound the share of clients above every threshold at once.
+
+    Independent clients: by equal local levels, narrow where few or nearly all clients are above, or
+    one width everywhere (Dvoretzky, Kiefer and Wolfowitz with Massart's constant).  In a finite
+    pool: the exact width for sampling without replacement.
+
+    Parameters
+    ----------
+    scored : Scored
+    delta : float
+        Failure probability of the whole curve, at most 1/2.
+    band : {"local_levels", "dkw"}
+        Of independent clients; fixed beforehand.
+
+    Returns
+    -------
+    Certificate
+        Its ``value`` is the largest excess over a sampled share.
+    list of dict
+        Steps of the curve by rising ``threshold``: from this threshold up to the next, ``sampled``
+        is the share of sampled clients with a larger error, and ``upper`` the bound.
+
+    Examples
+    --------
+    >>> from latecomer.eval.scoring.scores import ClientScore
+    >>> scores = [ClientScore(i, 20, 10, i % 2, .3) for i in range(30)]
+    >>> width, curve = error_curve(Scored(scores, "finite-pool", 40, "deterministic"), delta=.05)
+    >>> round(float(width), 4), [(step["threshold"], step["sampled"]) for step in curve]
+    (0.1083, [(0.0, 0.5), (0.1, 0.0)])
+    """
+    scored.check(RULES["error_curve"])
+    found = share_band(len(scored.scores), delta=delta, pool_size=_pool(scored), band=band)
+    names = ("threshold", "sampled", "upper")
+    steps = [dict(zip(names, step, strict=True)) for step in found.steps(np.array(scored.losses))]
+    return scored.tagged(found.certificate(delta), RULES["error_curve"]), steps
+
+
+def _pool(scored: Scored) -> int | None:
+    """Return the size of the pool that shares are counted in; None for independent clients."""
+    return None if scored.sampling == "iid" else scored.pool_size or len(scored.scores)
+
+
+BETS = ("product_mixture", "product")
+"""Rules that bet on populations, the default first."""
+# Where a curve's radii lie between no shift (0) and any shift (1); each ball has its own scale.
+_PLACES = np.arange(46) / 50
+
+
+@dataclass(frozen=True, eq=False)
+class Populations:
+    """One certificate for populations within every radius of the scored one.
+
+    Attributes
+    ----------
+    at : dict of float to Certificate
+        Certificates by requested radius (for ``subgroup``, by share).
+    curve : list of dict
+        Records ``radius value``, from no shift outwards until nothing is certified any more.
+    breaking : float or None
+        Largest radius (smallest share) at which the target holds; NaN where there is none, None
+        without a target.
+    """
+
+    at: dict[float, Certificate]
+    curve: list[dict[str, Any]]
+    breaking: float | None = None
+
+
+def ball_of(rule: str) -> str:
+    """Return the name of the ball by which a rule compares populations.
+
+    Examples
+    --------
+    >>> ball_of("kl_ball"), ball_of("subgroup")
+    ('kl', 'subgroup')
+    """
+    return rule.removesuffix("_ball")
+
+
+def certify_populations(
+    scored: Scored,
+    *,
+    rule: str,
+    radii: tuple[float, ...],
+    delta: float,
+    target: float | None = None,
+    bets: str = BETS[0],
+) -> Populations:
+    """Bound the mean error over every population within each radius, all with probability 1-delta.
+
+    Without a shift the value of ``product_mixture`` is the mean's own certificate, a statement by
+    itself at the same delta.
+
+    Parameters
+    ----------
+    scored : Scored
+    rule : {"tv_ball", "kl_ball", "chi2_ball", "subgroup"}
+    radii : tuple of float
+        Radii of the ball; for ``subgroup``, shares of clients.
+    delta : float
+        Failure probability of the whole curve beyond no shift and of every breaking radius.
+    target : float, optional
+        Mean error to stay below.
+    bets : {"product_mixture", "product"}
+        Fixed beforehand; ``product`` by equal weights of the grid.
+
+    Returns
+    -------
+    Populations
+
+    Examples
+    --------
+    >>> from latecomer.eval.scoring.scores import ClientScore
+    >>> scores = [ClientScore(i, 20, 10, 1 + i % 2, .3) for i in range(40)]
+    >>> scored = Scored(scores, "iid", None, "deterministic")
+    >>> certified = certify_populations(scored, rule="kl_ball", radii=(0.0, 0.1), delta=.05,
+    ...                                 target=.3)
+    >>> [round(float(one), 3) for one in certified.at.values()], round(certified.breaking, 3)
+    ([0.216, 0.342], 0.043)
+    """
+    scored.check(RULES[rule])
+    ball = ball_of(rule)
+    grid = np.union1d(DUALS[ball].radius_at(_PLACES), radii)
+    if bets == "product":
+        issue, breaks = bet_on(scored.losses, ball=ball, delta=delta)
+        whole = issue(grid)
+    else:
+        plan = planned_grid(ball=ball, radii=radii, n_clients=len(scored.scores), delta=delta)
+        near = product_mixture_bets(weights=BET_WEIGHTS)
+        issue, breaks = bet_on(scored.losses, ball=ball, delta=delta, bets=near, grid=plan)
+        own = product_mixture(losses=scored.losses, delta=delta, weights=BET_WEIGHTS)
+        whole = from_the_mean(issue(grid), grid, ball, lambda: float(own))
+    breaking = None if target is None else float(breaks(np.asarray(target)))
+    at, curve = _told(whole, grid, radii, rising=ball != "subgroup")
+    tagged = {radius: scored.tagged(one, RULES[rule]) for radius, one in at.items()}
+    return Populations(tagged, curve, breaking)
+
+
+def _told(
+    whole: Certificate, grid: Array, radii: tuple[float, ...], *, rising: bool
+) -> tuple[dict[float, Certificate], list[dict[str, Any]]]:
+    """Return the certificates at the radii asked for, and the curve from no shift outwards."""
+    outwards = np.argsort(grid if rising else -grid)
+    values = whole.value[outwards].tolist()
+    curve = [
+        {"radius": radius, "value": value}
+        for i, (radius, value) in enumerate(zip(grid[outwards].tolist(), values, strict=True))
+        if radius in radii or not i or values[i - 1] < 1
+    ]
+    at = {radius: _one(whole, int(np.flatnonzero(grid == radius)[0])) for radius in radii}
+    return at, curve
+
+
+def _one(curve: Certificate, place: int) -> Certificate:
+    """Return a curve's certificate at one radius; its delta is that of the whole curve."""
+    terms = {
+        name: np.broadcast_to(part, curve.value.shape)[place] for name, part in curve.terms.items()
+    }
+    return replace(curve, value=curve.value[place], terms=MappingProxyType(terms))

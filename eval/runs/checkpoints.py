@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latecomer.eval.runs.progress import Place, Progress
+from latecomer.eval.runs.cell_directory import Place, Progress
 from latecomer.eval.runs.stopping import allow_stop, put_off_stop, stop_waits
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery, Slot
 from latecomer.files import sum_of, sync_folder, write_atomic
@@ -27,7 +27,7 @@ from latecomer.files import sum_of, sync_folder, write_atomic
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from latecomer.models.engine.checkpoint import Checkpoint
+    from latecomer.models.engine.training import Checkpoint
 
 _FORMAT = 1
 _KEPT = 2  # the newest, and the one before it in case the disk loses the newest
@@ -235,7 +235,7 @@ class _FileSlot:
         import torch
         from safetensors.torch import load_file
 
-        from latecomer.models.engine.checkpoint import Checkpoint
+        from latecomer.models.engine.training import Checkpoint
         from latecomer.models.task.state import State
 
         about = json.loads(self._path(done, "json").read_text("utf-8"))

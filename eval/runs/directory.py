@@ -1,22 +1,93 @@
-"""The files of a run directory beside its cells: what is declared, and the rows of all cells."""
+"""Files of a run directory beside its cells: what is declared, the rows, cells taken over."""
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from latecomer.checks import named_files, output_files, output_folder
 from latecomer.errors import InputError
-from latecomer.eval.results.kept_cells import declared_study
+from latecomer.eval.devices import device_name
+from latecomer.eval.results.kept_cells import declared_study, packed_cells
 from latecomer.eval.results.rows import COLUMNS, read_records, rows_to_text
-from latecomer.eval.runs.cell_directory import is_done
+from latecomer.eval.runs.cell_directory import is_done, tidy
 from latecomer.eval.runs.job import Job
-from latecomer.eval.runs.provenance import environment
-from latecomer.eval.studies.cells import Cell, without_folders
+from latecomer.eval.runs.lock import HeldError, held
+from latecomer.eval.studies.cells import Cell, content_id, without_folders
 from latecomer.eval.studies.settings import Study
 from latecomer.files import make_new, write_atomic, write_changed
 from latecomer.models.methods import METHODS, find_method
 from latecomer.reading.yaml_text import write_yaml
+
+_PACKAGES = ("latecomer", "torch", "numpy", "scipy", "pandas", "scikit-learn")
+
+
+def environment(device: str | None = None) -> dict[str, Any]:
+    """Describe the environment that numbers are made in; secrets of the environment stay out.
+
+    Parameters
+    ----------
+    device : str, optional
+        ``cuda`` if the study's cells compute there.
+
+    Returns
+    -------
+    dict
+        ``versions`` (package to version), ``python``, ``git_commit`` (of a source checkout, with
+        ``+changes`` when it is not clean; None otherwise), ``device`` (of the machine that starts
+        the run, with the GPU's name), ``threads`` per worker,
+        ``cpu_count``, ``platform``, ``date`` (UTC) and ``command``.
+    """
+    return {
+        "versions": {name: _version(name) for name in _PACKAGES},
+        "python": platform.python_version(),
+        "git_commit": _commit(Path(__file__).resolve().parents[1]),
+        "device": device_name(device),
+        "threads": 1,
+        "cpu_count": os.cpu_count(),
+        "platform": platform.platform(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join([_program(), *sys.argv[1:]]),
+    }
+
+
+def _program() -> str:
+    """Name what was called: a package, as by ``python -m latecomer``, or a script."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return (spec.parent if spec else "") or Path(sys.argv[0]).name
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit(folder: Path) -> str | None:
+    """Ask git only about our own source tree: an installed package may lie inside another one."""
+    if not (folder.parent / ".git").exists():
+        return None
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return f"{commit}+changes" if changed else commit
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
+
 
 WRITTEN = (
     *("study.yaml", "cells.json", "env.json", "rows.csv", "certification.jsonl"),
@@ -214,3 +285,95 @@ def _systems(job: Job) -> int:
     metric, predictor = COLUMNS.index("metric"), COLUMNS.index("predictor")
     told = read_records(job.folder / "rows.csv")
     return len({row[predictor] for row in told if row[metric] == "certificate"}) or 1
+
+
+_FILES = ("config.json", "progress.jsonl", "rows.csv", "timing.json")
+
+
+def check_sources(sources: Sequence[Path]) -> None:
+    """Refuse a source that is no run directory, or whose archive of cells is not fully readable."""
+    for source in sources:
+        if not (source / "study.yaml").is_file():
+            raise InputError(f"cannot adopt {source}: it is no run directory (no study.yaml)")
+        packed_cells(source)
+
+
+def adopt(
+    jobs: Sequence[Job], sources: Sequence[Path], note: Callable[[Job, str], None]
+) -> list[Job]:
+    """Copy finished cells of other directories that have the ids of unfinished cells here.
+
+    A cell's id stands for all that its numbers depend on.  A cell is copied as it finished or not
+    at all: ``done`` comes last and holds the hash of the rows.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        Cells that are not done.
+    sources : sequence of Path
+        Run directories, of which the first that has a cell is used; their cells may be packed.
+    note : callable
+        Called with a job and a line when a cell there cannot be used.
+
+    Returns
+    -------
+    list of Job
+        The jobs that are done now.
+    """
+    if not jobs:
+        return []
+    stocks = [
+        (source, cells)
+        for source in sources
+        for cells in (source / "cells", packed_cells(source))
+        if cells is not None
+    ]
+    return [job for job in jobs if _adopted(job, stocks, note)]
+
+
+def _adopted(
+    job: Job, stocks: Sequence[tuple[Path, Path]], note: Callable[[Job, str], None]
+) -> bool:
+    for source, cells in stocks:
+        place = cells / job.cell.id
+        if not (place / "done").is_file():
+            continue
+        if not is_done(place) or _id_of(place) != job.cell.id:
+            note(job, f"{source / 'cells' / job.cell.id} is damaged and not adopted")
+            continue
+        try:
+            _copy(place, job, source)
+        except HeldError:
+            return False  # another process is computing it now
+        return True
+    return False
+
+
+def _id_of(place: Path) -> str:
+    try:
+        return content_id(json.loads((place / "config.json").read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return ""
+
+
+def _copy(place: Path, job: Job, source: Path) -> None:
+    with held(job.folder) as lock:
+        if is_done(job.folder):
+            return
+        tidy(job.folder, keep=lock.path.name)
+        files = [place / name for name in _FILES if (place / name).is_file()]
+        files += sorted(path for path in (place / "artifacts").glob("[!.]*") if path.is_file())
+        for path in files:
+            write_atomic(job.folder / path.relative_to(place), path.read_bytes())
+        origin = {"from": str(source.resolve()), "env": _environment(source)}
+        write_atomic(job.folder / "adopted.json", json.dumps(origin, indent=1) + "\n")
+        lock.check()
+        write_atomic(job.folder / "done", (place / "done").read_bytes())
+
+
+def _environment(source: Path) -> Any:
+    """Return what the other directory says about the machine that made its numbers."""
+    try:
+        return json.loads((source / "env.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None

@@ -1,19 +1,225 @@
-"""The loop that sends cells to other machines, watches them and reports how they ended."""
+"""Cells sent to other machines: the loop that watches them, and what a worker there does.
 
+A worker elsewhere reads and writes the run directory, which must lie on a file system that it
+shares with the process that runs the study.  A folder in it, the board, shows each that the other
+is there: the study's process puts a token in it, a worker a sign that it has begun.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import sys
+import sysconfig
+import tempfile
 import time
+import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from latecomer.errors import InputError
-from latecomer.eval.runs.cell_directory import is_done
-from latecomer.eval.runs.executor import Report, Retries, end
-from latecomer.eval.runs.job import Ending, Job
-from latecomer.eval.runs.progress import last_entry
-from latecomer.eval.runs.remote_worker import Board, Errand, Refusal, Setting, board_in
+from latecomer.eval.devices import lacking
+from latecomer.eval.runs.cell_directory import is_done, last_entry
+from latecomer.eval.runs.executor import ONE_THREAD, Report, Retries, end
+from latecomer.eval.runs.job import Ending, Job, attempt
+from latecomer.eval.runs.stopping import STOPPING, stop_on_signals
 
-_LATE = 60.0  # seconds that a shared file system may take to show a finished cell
+_LATE_FILE = 10.0  # seconds that a shared file system may take to show a new file
+_PACKAGES = ("latecomer", "torch", "numpy")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a worker elsewhere must have in common with the process that runs the study.
+
+    Attributes
+    ----------
+    folder : str
+        Working directory, to which paths in a study may be relative.
+    path : tuple of str
+        Import paths besides installed packages; methods from outside may lie there.
+    variables : mapping
+        Environment variables whose names start with ``LATECOMER_``.
+    versions : mapping
+        Versions that rows depend on.
+    """
+
+    folder: str
+    path: tuple[str, ...]
+    variables: Mapping[str, str]
+    versions: Mapping[str, str]
+
+    @classmethod
+    def here(cls) -> "Setting":
+        """Return the setting of this process."""
+        installed = tuple(sysconfig.get_paths().values())
+        own = [
+            str(Path(entry).resolve())
+            for entry in sys.path
+            if "site-packages" not in entry and "dist-packages" not in entry
+        ]
+        ours = {name: value for name, value in os.environ.items() if name.startswith("LATECOMER_")}
+        return cls(
+            folder=str(Path.cwd()),
+            path=tuple(entry for entry in own if not entry.startswith(installed)),
+            variables=ours,
+            versions={"Python": ".".join(platform.python_version_tuple()[:2])}
+            | {name: metadata.version(name) for name in _PACKAGES},
+        )
+
+    def adopt(self) -> str:
+        """Take over folder, paths and variables; say which version differs, if one does."""
+        here = Setting.here()
+        for name, version in self.versions.items():
+            if here.versions[name] != version:
+                return (
+                    f"has {name} {here.versions[name]}, the study was started with {version}:"
+                    " rows would not be comparable"
+                )
+        os.environ.update(self.variables)
+        sys.path += [entry for entry in self.path if entry not in here.path]
+        with contextlib.suppress(OSError):
+            os.chdir(self.folder)
+        return ""
+
+
+@dataclass(frozen=True)
+class Board:
+    """The folder where the process of a study and its workers see each other.
+
+    Attributes
+    ----------
+    folder : Path
+    token : str
+        Content of the file ``token`` in it.
+    """
+
+    folder: Path
+    token: str
+
+    def is_seen(self) -> bool:
+        """Whether the token can be read here; a file system may show it late."""
+        deadline = time.monotonic() + _LATE_FILE
+        while True:
+            with contextlib.suppress(OSError):
+                if (self.folder / "token").read_text("utf-8") == self.token:
+                    return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.2)
+
+    def sign(self, number: int, attempt: int, **about: object) -> None:
+        """Add a line to the file of an attempt."""
+        with contextlib.suppress(OSError), self._path(number, attempt).open("a") as file:
+            file.write(json.dumps(about) + "\n")
+
+    def signs(self, number: int, attempt: int) -> list[dict[str, str]]:
+        """Return the lines that an attempt has written so far, except an incomplete last one."""
+        try:
+            lines = self._path(number, attempt).read_text("utf-8").split("\n")[:-1]
+        except OSError:
+            return []
+        return [json.loads(line) for line in lines]
+
+    def _path(self, number: int, attempt: int) -> Path:
+        return self.folder / f"{number}-{attempt}.jsonl"
+
+
+@contextlib.contextmanager
+def board_in(run: Path) -> Iterator[Board]:
+    """Make a board in a run directory, and remove it at the end."""
+    board = Board(Path(tempfile.mkdtemp(prefix=".workers-", dir=run)), uuid.uuid4().hex)
+    try:
+        (board.folder / "token").write_text(board.token, "utf-8")
+        yield board
+    finally:
+        shutil.rmtree(board.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Errand:
+    """A job for a worker elsewhere; all its paths are absolute.
+
+    Attributes
+    ----------
+    number : int
+        Number of the job.
+    attempt : int
+        From 1; 2 is the first retry.
+    job : Job
+    board : Board
+    setting : Setting
+    """
+
+    number: int
+    attempt: int
+    job: Job
+    board: Board
+    setting: Setting
+
+    @classmethod
+    def of(cls, number: int, attempt: int, job: Job, board: Board, setting: Setting) -> "Errand":
+        """Make the errand of a job."""
+        return cls(number, attempt, replace(job, folder=job.folder.resolve()), board, setting)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why the machine that a cell was sent to can carry out no cell of the study."""
+
+    message: str
+
+
+def carry_out_elsewhere(errand: Errand) -> Ending | Refusal:
+    """Carry out a cell on the machine where this is called.
+
+    The environment variables of `ONE_THREAD` must have been set when the process began.
+    """
+    where = socket.gethostname()
+    run = errand.job.folder.parent.parent
+    if not errand.board.is_seen():
+        return Refusal(
+            f"the worker on {where} does not see {run}: the run directory must lie on a file"
+            " system that every worker shares, under the same path"
+        )
+    many = {name for name, value in ONE_THREAD.items() if os.environ.get(name) != value}
+    if many:
+        return Refusal(f"the worker on {where} was not started with {min(many)}=1")
+    trouble = errand.setting.adopt()
+    if trouble:
+        return Refusal(f"the worker on {where} {trouble}")
+    config = errand.job.cell.config
+    reason = lacking((config.get("train") or {}).get("device"))
+    if reason:
+        return Refusal(
+            f"the worker on {where} cannot compute with train.device=cuda: {reason}; cells get a"
+            " GPU by --gpus-per-cell"
+        )
+    number, count = errand.number, errand.attempt
+    errand.board.sign(number, count, kind="start", host=where, pid=str(os.getpid()))
+    before = {each: signal.getsignal(each) for each in STOPPING}
+    stop_on_signals()
+    try:
+        return attempt(
+            errand.job,
+            lambda _round, _loss: None,  # progress.jsonl has them
+            lambda text: errand.board.sign(number, count, kind="note", message=text),
+        )
+    except SystemExit as stop:
+        os._exit(stop.code if isinstance(stop.code, int) else 1)
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+_LATE_CELL = 60.0  # seconds that a shared file system may take to show a finished cell
 
 Handle = TypeVar("Handle")
 
@@ -153,7 +359,7 @@ def _send(
 
 def _check_seen(job: Job, ending: Ending) -> None:
     """Wait until the files of a cell that a worker finished can be seen from here."""
-    deadline = time.monotonic() + _LATE
+    deadline = time.monotonic() + _LATE_CELL
     while ending.kind == "done" and not is_done(job.folder):
         if time.monotonic() >= deadline:
             raise InputError(

@@ -13,6 +13,8 @@ from latecomer.declared import imported
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import Artifact, rows_to_text, write_artifact
 from latecomer.eval.runs.cell_directory import (
+    Progress,
+    RoundLog,
     failure_of,
     identity,
     is_done,
@@ -23,7 +25,6 @@ from latecomer.eval.runs.cell_directory import (
 )
 from latecomer.eval.runs.checkpoints import CellCheckpoints, remove_checkpoints
 from latecomer.eval.runs.lock import HeldError, Lock, held, owner_of
-from latecomer.eval.runs.progress import Progress, RoundLog
 from latecomer.eval.runs.stopping import allow_stop
 from latecomer.eval.studies.cells import Cell
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery, Checkpoints

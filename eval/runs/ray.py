@@ -13,10 +13,9 @@ from typing import Any
 
 from latecomer.checks import at_least
 from latecomer.errors import InputError
-from latecomer.eval.runs.elsewhere import Lost, dispatch
+from latecomer.eval.runs.elsewhere import Errand, Lost, Refusal, carry_out_elsewhere, dispatch
 from latecomer.eval.runs.executor import Report, threads_of_a_cell, worker_variables
 from latecomer.eval.runs.job import Ending, Job
-from latecomer.eval.runs.remote_worker import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.runs.stopping import GRACE_SECONDS, STOPPING
 
 _POLL = 0.5  # seconds between two looks at what has ended

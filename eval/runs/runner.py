@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latecomer.certify.arguments import told_in_full
-from latecomer.certify.foretold import foretold, refuse_too_few
-from latecomer.errors import CannotWriteError, InputError
+from latecomer.certify.planned import foretold, refuse_too_few
+from latecomer.errors import CannotWriteError, InputError, require
 from latecomer.eval.devices import visible_gpus
 from latecomer.eval.results.kept_cells import ARCHIVE
-from latecomer.eval.runs.adoption import check_sources
 from latecomer.eval.runs.cell_directory import failure_of, is_done, says_storage
 from latecomer.eval.runs.directory import (
     check_directory,
+    check_sources,
     count_scorings,
     declare,
     merge,
@@ -27,16 +27,13 @@ from latecomer.eval.runs.local import LocalExecutor, refuse_to_start_again
 from latecomer.eval.runs.lock import Watch
 from latecomer.eval.runs.stopping import signals_interrupt
 from latecomer.eval.runs.tally import Event, Failure, Tally
-from latecomer.eval.settings.cell import federation_settings
-from latecomer.eval.settings.certificate import RouteSettings
+from latecomer.eval.settings.cell import RouteSettings, federation_settings
 from latecomer.eval.splits.registry import SPLITS
 from latecomer.eval.splits.split import Split
-from latecomer.eval.studies.checking import check_held_back
-from latecomer.eval.studies.device_choice import settled
-from latecomer.eval.studies.own_bounds import check_scored
+from latecomer.eval.studies.checking import check_held_back, check_scored
+from latecomer.eval.studies.loading import settled
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
-from latecomer.extras import require
 from latecomer.files import at_home
 
 if TYPE_CHECKING:
@@ -49,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Event", "Failure", "RunResult", "run"]
 
-EVALUATE = "latecomer.eval.protocol.evaluate:evaluate_cell"
+EVALUATE = "latecomer.eval.protocol:evaluate_cell"
 _LOOK_EVERY = 0.5  # seconds between two looks at what another run holds
 
 
@@ -174,10 +171,8 @@ def run(
     KeyboardInterrupt
         On Ctrl-C, SIGTERM, SIGHUP or SIGUSR1, after the workers stopped; it says how to continue.
     """
-    refuse_to_start_again()
     began = time.monotonic()
-    require()
-    _check_workers(workers)
+    _refuse_to_begin(workers)
     folder = at_home(out) if out is not None else Path("runs") / study.study
     check_sources(sources := _sources(adopt, folder))
     study = settled(study, gpus_elsewhere=getattr(executor, "gpus_per_cell", None))
@@ -192,7 +187,10 @@ def run(
     return _result(tally, time.monotonic() - began)
 
 
-def _check_workers(workers: int | None) -> None:
+def _refuse_to_begin(workers: int | None) -> None:
+    """Refuse a second start by a worker, an install that cannot train, and impossible workers."""
+    refuse_to_start_again()
+    require()
     if workers is not None and (isinstance(workers, bool) or workers < 1):
         raise InputError(f"workers must be an integer of at least 1, got {workers!r}")
 
@@ -354,7 +352,7 @@ def _foresee(study: Study, federation: "Federation") -> None:
 
 def _ways(study: Study, trained: "Trained") -> dict[str, tuple[str, int | None]]:
     """Say by a method's label which path its cells record, and that path's version."""
-    from latecomer.eval.training.ways import recorded_way
+    from latecomer.eval.training.setup import recorded_way
 
     train = study.train
     return {
@@ -371,7 +369,7 @@ def _chosen_told(study: Study, network: str, trained: "Trained") -> Iterator[str
     """Say what ``auto`` stands for here: the network, and the way that clients train."""
     import torch
 
-    from latecomer.models.engine.paths import choose_path
+    from latecomer.models.engine.vectorised import choose_path
 
     train, by_way = study.train, dict[str, list[str]]()
     chosen = [f"network {network}"] if network else []
@@ -393,8 +391,8 @@ def _chosen_told(study: Study, network: str, trained: "Trained") -> Iterator[str
 def _fitting(study: Study, federation: "Federation", index: int) -> "tuple[Method, Task]":
     """Return one of the study's methods and its task; refuse what could not be trained or serve."""
     from latecomer.eval.training.setup import rehearse, task_of, try_given
-    from latecomer.models.engine.phases import refuse_few_rounds, refuse_few_steps
-    from latecomer.models.generators.target_sizes import check_sizes
+    from latecomer.models.engine.schedule import refuse_few_rounds, refuse_few_steps
+    from latecomer.models.generators.hypernetworks import check_sizes
     from latecomer.models.methods import METHODS, make_method
 
     entry = study.methods[index]

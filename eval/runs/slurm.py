@@ -11,7 +11,14 @@ from typing import Any
 
 from latecomer.checks import at_least, one_of
 from latecomer.errors import InputError
-from latecomer.eval.runs.elsewhere import Lost, NoRoom, dispatch
+from latecomer.eval.runs.elsewhere import (
+    Errand,
+    Lost,
+    NoRoom,
+    Refusal,
+    carry_out_elsewhere,
+    dispatch,
+)
 from latecomer.eval.runs.executor import (
     Report,
     threads_of_a_cell,
@@ -19,7 +26,6 @@ from latecomer.eval.runs.executor import (
     worker_variables,
 )
 from latecomer.eval.runs.job import Ending, Job
-from latecomer.eval.runs.remote_worker import Errand, Refusal, carry_out_elsewhere
 from latecomer.eval.runs.stopping import GRACE_SECONDS, stop_on_signals
 
 

@@ -1,7 +1,8 @@
 """The sections that a study and its cells share: defaults and legal ranges."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -464,3 +465,17 @@ class Denoising(Settings):
                 f"must have at most weights={self.weights} variances, got {len(self.variances)}"
             )
         return self
+
+
+QUESTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "bounds": "How far are guarantees for a new client from the error that new clients really "
+        "have?",
+        "shift": "How robust are models of new clients to shifted inputs and to other labels?",
+        "gap": "How much accuracy does each method lose on clients that join after training?",
+        "accuracy": "How well does each method serve clients that join after training?",
+        "paper": "Do the published numbers come out?",
+        "certificate": "What can be guaranteed to a client that joins after training?",
+        "sets": "Which labels can be ruled out for a client that joins after training?",
+    }
+)

@@ -17,8 +17,8 @@ from PIL import Image
 from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.shifts.transforms import unit_floats
-from latecomer.eval.splits.clients import ClientRows, Role
 from latecomer.eval.splits.dealing import share_counts
+from latecomer.eval.splits.split import ClientRows, Role
 
 Ints = NDArray[np.int64]
 _ROLES: tuple[Role, ...] = ("support", "validation", "query")

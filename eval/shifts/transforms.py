@@ -12,7 +12,7 @@ from typing import Any
 from latecomer.declared import declared
 from latecomer.errors import InputError, nearest
 from latecomer.eval.shifts.kinds.declaration import Shift, not_images, unit_floats
-from latecomer.eval.shifts.kinds.inputs import blur, brightness, contrast, noise, rotate
+from latecomer.eval.shifts.kinds.shipped import blur, brightness, contrast, noise, rotate
 
 __all__ = [
     "SHIFTS",

@@ -1,13 +1,20 @@
-"""Vectorised helpers of the splits: how much of each class each client gets, and which rows.
+"""How clients are filled: how much of each class each gets, and which rows of the pool.
 
 A split kind gives each client a weight for each class, in a table clients x classes.
 :func:`share_counts` divides each class in proportion to its column, :func:`deal_rows` picks the
 rows, :func:`assign_roles` cuts each client's rows into support, validation and query.
 """
 
+import zlib
+from dataclasses import dataclass
+
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+
+from latecomer.checks import number_in, whole
+from latecomer.errors import InputError
+from latecomer.eval.datasets.dataset import Dataset
 
 __all__ = [
     "QUERY",
@@ -204,3 +211,244 @@ def _systematic(
         place * step + start
     ) // whole
     return marks
+
+
+MIN_SAMPLES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The samples that clients are filled from.
+
+    Attributes
+    ----------
+    y : ndarray of int64, shape [N]
+        Labels of the whole data set.
+    train, test : ndarray of int64
+        Rows to deal; ``test`` is None where the publisher has no test set.
+    client : ndarray of int64, shape [N], or None
+        Natural clients of the whole data set.
+    n_classes : int
+    coarse : ndarray of int64, shape [N], or None
+        Superclasses of the whole data set.
+    """
+
+    y: Ints
+    train: Ints
+    test: Ints | None
+    client: Ints | None
+    n_classes: int
+    coarse: Ints | None = None
+
+    @property
+    def least(self) -> int:
+        """Fewest training rows a client needs: one for support, one for query if no test set."""
+        return 2 if self.test is None else 1
+
+
+@dataclass(frozen=True, eq=False)
+class Filling:
+    """The dealt rows, the client number of each row, the clients' ids, and clients left out."""
+
+    rows: Ints
+    owners: Ints
+    ids: Ints
+    left_out: tuple[int, ...] = ()
+
+
+def only(filling: Filling, places: Ints) -> Filling:
+    """Return the filling of the clients at ``places``, in that order."""
+    number = np.full(len(filling.ids), -1, dtype=np.int64)
+    number[places] = np.arange(len(places))
+    owners = number[filling.owners]
+    kept = owners >= 0
+    return Filling(filling.rows[kept], owners[kept], filling.ids[places], filling.left_out)
+
+
+def generator(seed: int, purpose: str) -> np.random.Generator:
+    """Return a separate random stream for each purpose, so that none affects another."""
+    return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
+
+
+def pool_of(dataset: Dataset, rows: Ints) -> Pool:
+    """Return the pool of the given ``rows`` of a data set, train and test rows apart."""
+    train, test = rows, None
+    if dataset.test is not None:
+        is_test = dataset.test[rows]
+        train, test = rows[~is_test], rows[is_test]
+    return Pool(dataset.y, train, test, dataset.client, dataset.n_classes, dataset.coarse)
+
+
+def check_sizes(pool: Pool, clients: object, min_samples: object) -> tuple[int, int]:
+    """Return the number of clients and the fewest training rows each, refusing impossible ones."""
+    given = 0 if min_samples is None else whole("split.min_samples", min_samples, 1)
+    least = max(given, pool.least)
+    if clients is None:
+        raise InputError("split.clients must be given for this kind of split")
+    most = len(pool.train) // least
+    why = f" ({len(pool.train)} samples, at least {least} for each client)"
+    if most < 1:
+        raise InputError(f"split.clients: no client can be filled{why}")
+    return whole("split.clients", clients, 1, most, why), least
+
+
+def fill_by_weight(pool: Pool, weights: Floats, least: int, rng: np.random.Generator) -> Filling:
+    """Divide each class's train and test rows in proportion to its column of ``weights``."""
+    return fill_by_counts(
+        pool,
+        share_counts(weights, class_totals(pool.y, pool.train, pool.n_classes)),
+        weights,
+        least,
+        rng,
+    )
+
+
+def fill_by_counts(
+    pool: Pool, counts: Ints, weights: Floats, least: int, rng: np.random.Generator
+) -> Filling:
+    """Deal ``counts`` [clients, classes] train rows, and the test rows by ``weights``.
+
+    If the counts leave a share of a class unused, the same share of its test rows is left out.
+
+    Raises
+    ------
+    InputError
+        A client would hold too few samples.
+    """
+    parts = [_deal(pool.y, pool.train, counts, least, "samples", rng)]
+    if pool.test is not None:
+        totals = class_totals(pool.y, pool.train, pool.n_classes)
+        tests = class_totals(pool.y, pool.test, pool.n_classes)
+        used = np.divide(counts.sum(axis=0), totals, out=np.ones(pool.n_classes), where=totals > 0)
+        shares = share_counts(weights, np.rint(used * tests).astype(np.int64))
+        parts.append(_deal(pool.y, pool.test, shares, 1, "test samples", rng))
+    rows, owners = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return Filling(rows, owners, np.arange(len(weights)))
+
+
+def _deal(
+    y: Ints, rows: Ints, counts: Ints, least: int, what: str, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    smallest = counts.sum(axis=1).min()
+    if smallest < least:
+        raise InputError(
+            f"split.clients={len(counts)}: a client would hold {smallest} {what} "
+            f"(at least {least} each)"
+        )
+    return deal_rows(y, rows, counts, rng)
+
+
+_ATTEMPTS = 100
+_ALPHA_RANGE = (1e-4, 1e6)
+
+
+def fill_dirichlet(
+    pool: Pool,
+    clients: int | None,
+    rng: np.random.Generator,
+    *,
+    alpha: float,
+    form: str,
+    samples_per_client: int | None = None,
+    min_samples: int | None = None,
+    key: str = "split.alpha",
+) -> Filling:
+    """Draw class proportions Dir(alpha) for each client and fill the client by them.
+
+    ``shares`` (PeFLL, pFedHN): each class is divided in proportion to the clients' proportions,
+    normalised over clients. Clients that would get fewer than ``min_samples`` (default 4) are
+    drawn anew, at most 100 times. ``draws`` (OD-PFL): every client holds ``samples_per_client``
+    train samples (by default an equal share of all), with labels drawn from its proportions
+    (:func:`draw_labels`).
+
+    Raises
+    ------
+    InputError
+        There are too many clients for the data, or some hold too little after the last draw.
+    """
+    number_in(key, alpha, *_ALPHA_RANGE)
+    if form == "draws":
+        return _fill_draws(pool, clients, rng, alpha, samples_per_client, min_samples)
+    if samples_per_client is not None:
+        raise InputError("split.samples_per_client is for form=draws, got it with form=shares")
+    least_asked = MIN_SAMPLES if min_samples is None else min_samples
+    n_clients, least = check_sizes(pool, clients, least_asked)
+    totals = class_totals(pool.y, pool.train, pool.n_classes)
+    logs = log_dirichlet(n_clients, pool.n_classes, alpha, rng)
+    for _ in range(_ATTEMPTS):
+        # Only ratios within a class matter, so each column may be scaled to a maximum of 1.
+        weights = np.exp(logs - logs.max(axis=0))
+        short = share_counts(weights, totals).sum(axis=1) < least
+        if pool.test is not None:
+            tests = class_totals(pool.y, pool.test, pool.n_classes)
+            short |= share_counts(weights, tests).sum(axis=1) < 1
+        if not short.any():
+            return fill_by_weight(pool, weights, least, rng)
+        logs[short] = log_dirichlet(int(short.sum()), pool.n_classes, alpha, rng)
+    raise InputError(
+        f"{key}={alpha:g}: after {_ATTEMPTS} draws {int(short.sum())} of {n_clients} clients still "
+        f"hold too few samples (at least {least} each): ask for fewer clients, a larger alpha or "
+        "a smaller min_samples"
+    )
+
+
+def _fill_draws(
+    pool: Pool,
+    clients: int | None,
+    rng: np.random.Generator,
+    alpha: float,
+    samples_per_client: int | None,
+    min_samples: int | None,
+) -> Filling:
+    n_clients, least = check_sizes(pool, clients, min_samples)
+    most = len(pool.train) // n_clients
+    size = most
+    if samples_per_client is not None:
+        why = f" ({len(pool.train)} samples for {n_clients} clients)"
+        size = whole("split.samples_per_client", samples_per_client, least, most, why)
+    logs = log_dirichlet(n_clients, pool.n_classes, alpha, rng)
+    totals = class_totals(pool.y, pool.train, pool.n_classes)
+    counts = draw_labels(logs, np.full(n_clients, size), totals, rng)
+    return fill_by_counts(pool, counts, counts.astype(np.float64), least, rng)
+
+
+def draw_labels(logs: Floats, sizes: Ints, totals: Ints, rng: np.random.Generator) -> Ints:
+    """Draw each client's labels from its own class proportions until classes run out.
+
+    All clients draw at once. If more samples of a class are drawn than exist, clients are served in
+    random order, and missing samples are drawn again from the client's proportions over the classes
+    left. Each round exhausts a class or is the last, so there are at most as many as classes.
+
+    Parameters
+    ----------
+    logs : ndarray, shape [n_clients, n_classes]
+        Logarithms of class proportions.
+    sizes : ndarray of int64, shape [n_clients]
+        Samples per client; their sum is at most ``totals.sum()``.
+    totals : ndarray of int64, shape [n_classes]
+
+    Returns
+    -------
+    ndarray of int64, shape [n_clients, n_classes]
+        Rows add up to ``sizes``; columns to at most ``totals``.
+
+    Examples
+    --------
+    >>> logs = np.log([[0.5, 0.5], [0.999, 0.001]])
+    >>> counts = draw_labels(logs, np.array([6, 4]), np.array([5, 5]), np.random.default_rng(0))
+    >>> counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
+    ([6, 4], [5, 5])
+    """
+    counts = np.zeros(logs.shape, dtype=np.int64)
+    left, short = totals.copy(), sizes.copy()
+    while short.any():
+        asking = rng.permutation(np.flatnonzero(short))
+        open_logs = np.where(left > 0, logs[asking], -np.inf)
+        chances = np.exp(open_logs - open_logs.max(axis=1, keepdims=True))
+        wanted = rng.multinomial(short[asking], chances / chances.sum(axis=1, keepdims=True))
+        reached = np.minimum(np.cumsum(wanted, axis=0), left)
+        served = np.diff(reached, axis=0, prepend=0)
+        counts[asking] += served
+        short[asking] -= served.sum(axis=1)
+        left -= served.sum(axis=0)
+    return counts

@@ -1,19 +1,75 @@
-"""Clients dealt or drawn after a split is made, from samples that it held back."""
+"""Clients dealt or drawn after a split is made, of its own law or of others near it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from latecomer.checks import fraction, whole
 from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.splits.clients import ClientRows, cut_into_roles
-from latecomer.eval.splits.dirichlet import fill_dirichlet
+from latecomer.eval.splits.dealing import MIN_SAMPLES, fill_dirichlet, generator, pool_of
 from latecomer.eval.splits.kinds.declaration import QUERY, VALIDATION
-from latecomer.eval.splits.law import Law, draw_held_out
-from latecomer.eval.splits.other_laws import OTHER_LAWS
-from latecomer.eval.splits.pool import MIN_SAMPLES, generator, pool_of
-from latecomer.eval.splits.split import Split
+from latecomer.eval.splits.kinds.independent import (
+    check_concentrations,
+    check_weights,
+    dirichlet_distances,
+    distances,
+)
+from latecomer.eval.splits.split import ClientRows, Law, Split, cut_into_roles, draw_held_out
+
+
+@dataclass(frozen=True)
+class OtherLaws:
+    """A kind of law whose parameters a shift lists, one population for each entry.
+
+    Attributes
+    ----------
+    split : str
+        Kind of split whose held-out clients follow such a law.
+    own : str
+        Name of the split's own parameters in its settings and its law.
+    check : callable
+        ``check(parameters, n)`` raises ValueError unless they define a law over ``n`` items.
+    distances : callable
+        ``distances(first, other)``: the distances by measure, always including ``kl``.
+    """
+
+    split: str
+    own: str
+    check: Callable[[Sequence[float], int], None]
+    distances: Callable[[Sequence[float], Sequence[float]], Mapping[str, float]]
+
+    def moved(self, name: str, law: Law | None, other: Sequence[float]) -> Law:
+        """Return the law of another population over the same pools.
+
+        Raises
+        ------
+        InputError
+            The law is not of this kind, or the parameters do not fit it.
+        """
+        first = getattr(law, self.own, ())
+        if law is None or not first:
+            raise InputError(f"shifts.{name} needs split.kind {self.split}")
+        try:
+            self.check(other, len(first))
+        except ValueError as error:
+            raise InputError(f"shifts.{name} {error}") from error
+        parameters: dict[str, Any] = {self.own: tuple(float(one) for one in other)}
+        return replace(law, **parameters)
+
+
+OTHER_LAWS: Mapping[str, OtherLaws] = MappingProxyType(
+    {
+        "type_weights": OtherLaws("client_types", "weights", check_weights, distances),
+        "concentrations": OtherLaws(
+            "client_mixtures", "concentrations", check_concentrations, dirichlet_distances
+        ),
+    }
+)
+"""Kinds of law by the name of the shift."""
 
 
 def draw_clients(

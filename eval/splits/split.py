@@ -1,4 +1,11 @@
-"""A finished split: the clients' rows, its checksum, and writing it to a file and reading it."""
+"""A finished split: its clients' rows and their law, its checksum, its file.
+
+Every class is cut in two before any client is made: seen clients are filled from one part, each
+image to at most one client; certification, novel and new clients draw independently from the
+other part, the pools. Given the training part they are therefore independent and identically
+distributed, which a finite pool of clients is not; the price is that two held-out clients may hold
+the same image. No seen client holds an image of a pool.
+"""
 
 import hashlib
 import io
@@ -6,21 +13,281 @@ import json
 import lzma
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.splits.clients import ClientRows
-from latecomer.eval.splits.law import Law
+from latecomer.eval.splits.dealing import (
+    QUERY,
+    SUPPORT,
+    VALIDATION,
+    Filling,
+    Pool,
+    assign_roles,
+    class_totals,
+    deal_rows,
+    log_dirichlet,
+    stable_order,
+)
 from latecomer.files import at_home, write_atomic
 
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The law that held-out clients are drawn from.
+
+    Attributes
+    ----------
+    classes_per_client : int
+        Classes of a client; 0 where the law is given by types or concentrations.
+    train, test : int
+        Samples per class; ``test`` is 0 where the publisher has no test set.
+    pools : tuple of ndarray of int64
+        Train rows that no seen client holds, per class.
+    test_pools : tuple of ndarray of int64
+        Test rows likewise; all empty where the publisher has no test set.
+    types, weights : tuple
+        The class sets that a client may have and their probabilities; if empty, all sets of
+        ``classes_per_client`` classes are equally likely.
+    concentrations : tuple of float
+        Parameters of the Dirichlet law of a client's class proportions, if there is one: ``train``
+        and ``test`` are then samples of all classes together.
+    """
+
+    classes_per_client: int
+    train: int
+    test: int
+    pools: tuple[Ints, ...]
+    test_pools: tuple[Ints, ...]
+    types: tuple[tuple[int, ...], ...] = ()
+    weights: tuple[float, ...] = ()
+    concentrations: tuple[float, ...] = ()
+
+    def counts(self, n_clients: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """Draw the numbers of train and test samples per class for each held-out client."""
+        n_classes = len(self.pools)
+        if self.concentrations:
+            logs = log_dirichlet(n_clients, n_classes, np.array(self.concentrations), rng)
+            shares = np.exp(logs)
+            shares /= shares.sum(axis=1, keepdims=True)
+            return rng.multinomial(self.train, shares), rng.multinomial(self.test, shares)
+        present = np.array([c for c, rows in enumerate(self.pools) if len(rows)], dtype=np.int64)
+        sets = self.class_sets(n_clients, present, n_classes, rng)
+        return self.train * sets, self.test * sets
+
+    def class_sets(
+        self, n_clients: int, present: Ints, n_classes: int, rng: np.random.Generator
+    ) -> Ints:
+        """Draw each client's class set independently: 1 where a client holds a class."""
+        sets = np.zeros((n_clients, n_classes), dtype=np.int64)
+        if not self.types:
+            order = np.argsort(rng.random((n_clients, len(present))), axis=1)
+            np.put_along_axis(sets, present[order[:, : self.classes_per_client]], 1, axis=1)
+            return sets
+        for client, kind in enumerate(rng.choice(len(self.types), n_clients, p=self.weights)):
+            sets[client, list(self.types[kind])] = 1
+        return sets
+
+
+def held_out_share(n_training: int, n_held_out: int, held_out: float | None) -> float:
+    """Return the share of each class set aside for held-out clients."""
+    return n_held_out / (n_training + n_held_out) if held_out is None else held_out
+
+
+def fill_from_law(
+    pool: Pool,
+    kind: Law,
+    n_training: int,
+    share: float,
+    rng: np.random.Generator,
+    size_of: Callable[[int], int],
+) -> tuple[Filling, Law]:
+    """Fill the seen clients and set aside pools for a law that has none yet.
+
+    ``size_of`` maps the most samples per class that every client can get to the number it gets.
+
+    Raises
+    ------
+    InputError
+        A class has fewer images than are asked of it.
+    """
+    present = np.unique(pool.y[pool.train])
+    kept, pools = cut_pools(pool.y, pool.train, pool.n_classes, share, rng)
+    sets = kind.class_sets(n_training, present, pool.n_classes, rng)
+    size = size_of(_most(pool, sets, kept, pools, share > 0))
+    rows, owners = deal_rows(pool.y, kept, size * sets, rng)
+    test, test_pools = 0, tuple(rows[:0] for _ in pools)
+    if pool.test is not None:
+        kept, test_pools = cut_pools(pool.y, pool.test, pool.n_classes, share, rng)
+        ratio = size * len(pool.test) / len(pool.train)
+        test = min(max(1, round(ratio)), _most(pool, sets, kept, test_pools, share > 0))
+        if test < 1:
+            raise InputError(
+                f"split.clients: {n_training} seen clients would hold 0 test samples of "
+                "a class (at least 1)"
+            )
+        more, theirs = deal_rows(pool.y, kept, test * sets, rng)
+        rows, owners = np.concatenate([rows, more]), np.concatenate([owners, theirs])
+    law = replace(kind, train=size, test=test, pools=pools, test_pools=test_pools)
+    return Filling(rows, owners, np.arange(n_training)), law
+
+
+def draw_held_out(law: Law, n_clients: int, rng: np.random.Generator) -> Filling:
+    """Draw independent clients from a law; two of them may hold the same image.
+
+    Examples
+    --------
+    >>> law = Law(1, 2, 0, (np.arange(5), np.arange(5, 9)), (np.arange(0), np.arange(0)))
+    >>> held_out = draw_held_out(law, 3, np.random.default_rng(0))
+    >>> held_out.owners.tolist(), len(held_out.rows)
+    ([0, 0, 1, 1, 2, 2], 6)
+    """
+    train, test = law.counts(n_clients, rng)
+    rows: list[Ints] = []
+    owners: list[Ints] = []
+    for client, c in np.argwhere(train + test).tolist():
+        for pools, sizes in ((law.pools, train), (law.test_pools, test)):
+            size = int(sizes[client, c])
+            if size:
+                rows.append(rng.choice(pools[c], size, replace=False))
+                owners.append(np.full(size, client))
+    nothing = np.zeros(0, dtype=np.int64)
+    return Filling(
+        np.concatenate([nothing, *rows]),
+        np.concatenate([nothing, *owners]),
+        np.arange(n_clients),
+    )
+
+
+def cut_pools(
+    y: Ints, rows: Ints, n_classes: int, share: float, rng: np.random.Generator
+) -> tuple[Ints, tuple[Ints, ...]]:
+    """Set aside a random share of each class; return the kept rows and the pools per class."""
+    totals = class_totals(y, rows, n_classes)
+    aside = np.rint(share * totals).astype(np.int64)
+    dealt, owners = deal_rows(y, rows, np.stack([aside, totals - aside]), rng)
+    pool = dealt[owners == 0]
+    pool.setflags(write=False)
+    return dealt[owners == 1], tuple(np.split(pool, np.cumsum(aside)[:-1]))
+
+
+def _most(pool: Pool, sets: Ints, kept: Ints, pools: tuple[Ints, ...], drawn: bool) -> int:
+    """Return the most images per class that every client can get; ``drawn``: also from pools."""
+    demand = sets.sum(axis=0)
+    asked = demand > 0
+    supply = class_totals(pool.y, kept, pool.n_classes)
+    for_training = int((supply[asked] // demand[asked]).min())
+    present = np.unique(pool.y[pool.train])
+    sizes = [len(pools[c]) for c in present]
+    return min(for_training, *sizes) if drawn else for_training
+
+
+Role = Literal["support", "validation", "query", "all"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClientRows:
+    """The samples of one client, as row numbers of the data set, each in random order.
+
+    Attributes
+    ----------
+    id : int
+        Unique within a split; a natural client keeps its number in the data set.
+    support : ndarray of int64
+        Samples that the client may learn from; never empty.
+    validation : ndarray of int64
+        Samples for model selection; may be empty.
+    query : ndarray of int64
+        Samples that the client is scored on; never empty.
+    """
+
+    id: int
+    support: Ints = field(repr=False)
+    validation: Ints = field(repr=False)
+    query: Ints = field(repr=False)
+
+    def rows(self, role: Role) -> Ints:
+        """Return the rows of one role, or of all."""
+        if role == "all":
+            return np.concatenate([self.support, self.validation, self.query])
+        rows: Ints = getattr(self, role)
+        return rows
+
+
+def label_counts(
+    y: Ints, clients: Sequence[ClientRows], n_classes: int, *, role: Role = "all"
+) -> Ints:
+    """Count each client's samples per class, shape [n_clients, n_classes].
+
+    Parameters
+    ----------
+    y : ndarray of int64, shape [N]
+        Labels of the whole data set.
+    clients : sequence of ClientRows
+    n_classes : int
+    role : {"support", "validation", "query", "all"}
+    """
+    rows = [client.rows(role) for client in clients]
+    owners = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
+    labels = y[np.concatenate(rows)] if rows else np.zeros(0, dtype=np.int64)
+    cells = np.bincount(owners * n_classes + labels, minlength=len(rows) * n_classes)
+    return cells.reshape(len(rows), n_classes)
+
+
+def cut_into_roles(
+    dataset: Dataset,
+    filling: Filling,
+    order: Ints,
+    ids: Ints,
+    query: float,
+    validation: float,
+    rng: np.random.Generator,
+) -> tuple[ClientRows, ...]:
+    """Divide every client's rows into roles, with the same shares in each class.
+
+    Client ``order[i]`` of the filling becomes the i-th of the result, with id ``ids[i]``. Where
+    the publisher has a test set, its samples are the query and the query share does not apply.
+    """
+    n_clients = len(order)
+    rank = np.empty(n_clients, dtype=np.int64)
+    rank[order] = np.arange(n_clients)
+    shuffle = rng.permutation(len(filling.rows))
+    rows, owners = filling.rows[shuffle], rank[filling.owners[shuffle]]
+    roles = np.full(len(rows), QUERY, dtype=np.int64)
+    train = slice(None) if dataset.test is None else ~dataset.test[rows]
+    roles[train] = assign_roles(
+        dataset.y,
+        rows[train],
+        owners[train],
+        n_clients=n_clients,
+        query=query if dataset.test is None else 0.0,
+        validation=validation,
+        rng=rng,
+    )
+    cell = owners * 3 + roles
+    rows = rows[stable_order(cell)]
+    rows.setflags(write=False)
+    ends = np.cumsum(np.bincount(cell, minlength=3 * n_clients)).tolist()
+    parts = [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return tuple(
+        ClientRows(
+            id=int(name),
+            support=parts[3 * i + SUPPORT],
+            validation=parts[3 * i + VALIDATION],
+            query=parts[3 * i + QUERY],
+        )
+        for i, name in enumerate(ids.tolist())
+    )
+
+
 _FORMAT = "latecomer split 1"
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 

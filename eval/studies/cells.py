@@ -13,8 +13,7 @@ from typing import Any
 from latecomer.certify.rules.declaration import is_own
 from latecomer.eval.measures.registry import MEASURES
 from latecomer.eval.results.rows import ROWS_SCHEMA_VERSION
-from latecomer.eval.routes.cells import read_cell
-from latecomer.eval.routes.registry import ROUTES
+from latecomer.eval.routes.registry import ROUTES, read_cell
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 from latecomer.eval.splits.registry import IID_SPLITS
 from latecomer.files import sum_of
@@ -371,7 +370,7 @@ def _checkpoint_version(method: Mapping[str, Any]) -> dict[str, str]:
 
 def _target_version(model: Mapping[str, Any]) -> dict[str, Any]:
     """Say what networks' numbers depend on besides their names: a version, or their files."""
-    from latecomer.models.generators.own_encoders import is_own_encoder
+    from latecomer.models.generators.encoders import is_own_encoder
     from latecomer.models.outside import file_hash, is_own_target, target_source_hash
 
     target, encoder = model["target"], model["encoder"]

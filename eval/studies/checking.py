@@ -1,26 +1,148 @@
-"""Checks a study as a whole: its parts must agree with each other, and defaults are filled in."""
+"""Checks a study as a whole; a mistake is one line: the key, what is legal, what was given."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from latecomer.certify.rule import held_to_contract, own_rule
+from latecomer.certify.rules.declaration import is_own
+from latecomer.checks import short, wrong
 from latecomer.errors import InputError, nearest
 from latecomer.eval.routes.kinds.r0 import HeldOut
-from latecomer.eval.routes.registry import ROUTES
-from latecomer.eval.settings.study_sections import Evaluation, MethodSettings, with_finite_extras
+from latecomer.eval.routes.registry import ROUTE_SETTINGS, ROUTES
+from latecomer.eval.settings.study_sections import (
+    Bounds,
+    Evaluation,
+    MethodSettings,
+    bound_names,
+    with_finite_extras,
+)
+from latecomer.eval.splits.further_clients import OTHER_LAWS
 from latecomer.eval.splits.kinds.dealt import Natural
-from latecomer.eval.splits.other_laws import OTHER_LAWS
-from latecomer.eval.splits.registry import SPLITS, check_outside
-from latecomer.eval.splits.settings import Frozen, SplitSettings
+from latecomer.eval.splits.registry import SPLITS, Frozen, SplitSettings, check_outside
 from latecomer.eval.splits.split import Split, frozen_hash
-from latecomer.eval.studies.mistakes import explain, unknown_key
-from latecomer.eval.studies.own_bounds import check_bounds
-from latecomer.eval.studies.settings import Study
+from latecomer.eval.studies.settings import SPLIT_KINDS, Study, sections
 
 if TYPE_CHECKING:
     from latecomer.models.engine.method import Method
+
+__all__ = ["check_bounds", "check_scored"]
+
+_ROUTES = tuple(ROUTE_SETTINGS)
+
+
+def explain(error: ValidationError) -> str:
+    """Word the first mistake; an unknown key comes before the required key it may stand for."""
+    mistakes = error.errors(include_url=False)
+    first = min(mistakes, key=lambda item: item["type"] != "extra_forbidden")
+    loc = tuple(str(part) for part in first["loc"])
+    key = _dotted(loc)
+    kind = first["type"]
+    if kind == "extra_forbidden":
+        return unknown_key(loc)
+    if kind == "missing":
+        return f"{key} must be given"
+    if kind.startswith("union_tag"):
+        tag, choices = ("kind", SPLIT_KINDS) if loc[0] == "split" else ("route", _ROUTES)
+        legal = ", ".join(choices)
+        if not isinstance(first["input"], dict):
+            return f"{key} must be a mapping of keys to values, got {short(first['input'])}"
+        if kind == "union_tag_not_found":
+            return f"{key}.{tag} must be given, one of {legal}"
+        named = first["input"].get(tag)
+        hint = nearest(named, choices) if isinstance(named, str) else ""
+        return f"{key}.{tag} must be one of {legal}, got {short(named)}{hint}"
+    return f"{key}: {wrong(first)}"
+
+
+def _dotted(loc: Sequence[str]) -> str:
+    """Join a location without kind and route, which pydantic adds: they are no keys of the file."""
+    if len(loc) > 1 and loc[0] == "split" and loc[1] in SPLIT_KINDS:
+        loc = (loc[0], *loc[2:])
+    if len(loc) > 2 and loc[0] == "certificates" and loc[2] in _ROUTES:
+        loc = (*loc[:2], *loc[3:])
+    return ".".join(loc)
+
+
+def unknown_key(loc: Sequence[str]) -> str:
+    """Refuse a key; suggest one of the same section, or the place where its name belongs."""
+    here = ".".join("*" if part.isdecimal() else part for part in loc[:-1])
+    prefix = _dotted(loc).removesuffix(loc[-1])
+    siblings = list(sections()[here].model_fields)
+    homes = {
+        _dotted((*place.split("."), loc[-1])).lstrip(".")
+        for place, model in sections().items()
+        if loc[-1] in model.model_fields and "*" not in place
+    }
+    hint = nearest(loc[-1], siblings).replace("'", "").replace("mean ", f"mean {prefix}")
+    # The simulation has its own clients and rounds, which are seldom the ones that are meant.
+    elsewhere = sorted(
+        homes - {_dotted(loc)}, key=lambda home: (home.startswith("denoising."), home)
+    )
+    if elsewhere and (not prefix or not hint):
+        hint = f"; did you mean {elsewhere[0]}?"
+    kind = f" of a {loc[1]} split" if loc[0] == "split" else ""
+    return f"{_dotted(loc)} is no setting{kind}{hint}"
+
+
+def check_bounds(study: Study) -> None:
+    """Import the study's own bounds and simulate their coverage, unless they are trusted.
+
+    Raises
+    ------
+    InputError
+        With one line that names the entry: one that is none, or fails; one that is listed again;
+        no clients are held out that it could be asked of.
+    """
+    for key, bounds in _listed(study):
+        named = bound_names(bounds)
+        if len(named) < len(bounds):
+            raise InputError(f"{key} must not repeat an entry, got {', '.join(named)}")
+        for place, (name, trusted) in enumerate(named.items()):
+            if not is_own(name):
+                continue
+            try:
+                held_to_contract(name, trust=trusted, kind="bound")
+            except InputError as error:
+                raise InputError(f"{key}.{place}: {error}") from error
+            if not isinstance(study.split, Frozen) and not study.split.certify:
+                raise InputError(_no_clients(f"{key}.{place}", name))
+
+
+def check_scored(study: Study, split: Split) -> None:
+    """Refuse own bounds of a split that holds out too few clients for them.
+
+    Raises
+    ------
+    InputError
+    """
+    held_out = len(split.certification)
+    for key, bounds in _listed(study):
+        for place, name in enumerate(bound_names(bounds)):
+            if not is_own(name):
+                continue
+            if not held_out:
+                raise InputError(_no_clients(f"{key}.{place}", name))
+            least = own_rule(name, "bound").least
+            if held_out < least:
+                raise InputError(
+                    f"{key}.{place}: bound {name} needs {least} clients, got {held_out}"
+                )
+
+
+def _no_clients(key: str, name: str) -> str:
+    return f"{key}: bound {name} needs held-out clients: split.certify must be above 0"
+
+
+def _listed(study: Study) -> Iterator[tuple[str, Bounds]]:
+    """Yield every list of bounds of a study and its key."""
+    yield "bounds", study.bounds
+    for index, method in enumerate(study.methods):
+        if method.bounds is not None:
+            yield f"methods.{index}.bounds", method.bounds
+
 
 _RESERVE = 0.2
 _KL_APART = 1e-9
@@ -247,7 +369,7 @@ def _label(index: int, name: str) -> str:
 
 def _check_model(study: Study) -> None:
     """Find networks of one's own and hold their settings to what they take."""
-    from latecomer.models.generators.own_encoders import is_own_encoder
+    from latecomer.models.generators.encoders import is_own_encoder
     from latecomer.models.outside import import_encoder, import_target, is_own_target
 
     own, model = study.model.own(), study.model

@@ -1,22 +1,28 @@
-"""Studies: reading a declaration and overriding it; a mistake is reported in one line."""
+"""Studies: read, overridden, checked and held to what the machine has; a mistake is one line.
 
+A study that names no device computes on the CPU, so that it has the same cells on every machine;
+``auto`` is settled once, when a run begins, and the cells record ``cuda`` or nothing.
+"""
+
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from latecomer.errors import InputError, nearest
+from latecomer.errors import InputError, nearest, require
+from latecomer.eval.devices import lacking
 from latecomer.eval.studies.checking import parse_study
-from latecomer.eval.studies.declaration import (
+from latecomer.eval.studies.settings import Study
+from latecomer.eval.studies.shipped import (
     assigned,
+    changed,
+    leaves_paper,
     read_yaml,
     refuse_contradictions,
     set_key,
+    shipped_texts,
 )
-from latecomer.eval.studies.scales import changed, leaves_paper
-from latecomer.eval.studies.settings import Study
-from latecomer.eval.studies.shipped import shipped_texts
-from latecomer.extras import require
 from latecomer.files import at_home, found_from
 
 
@@ -176,3 +182,41 @@ def _read_source(name_or_path: str | Path) -> dict[str, Any]:
         hint = nearest(text, shipped) or "; a study file's path ends in .yaml"
         raise InputError(f"no study is called {text!r}{hint}")
     return read_yaml(shipped[text], f"study {text}")
+
+
+def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:
+    """Return the study with its device settled: ``cuda``, or nothing, which is the CPU.
+
+    Parameters
+    ----------
+    study : Study
+    gpus_elsewhere : float, optional
+        GPUs that an executor asks for each cell on other machines; None: cells run on this one.
+        Workers on other machines find out themselves what these have.
+
+    Raises
+    ------
+    InputError
+        When CUDA is requested here but unavailable, or TF32 is requested on the CPU.
+    """
+    asked = study.train.device
+    here = gpus_elsewhere is None
+    cuda = asked == "cuda"
+    if asked == "auto":
+        cuda = not lacking("cuda") if here else bool(gpus_elsewhere)
+    elif cuda and here and (reason := lacking("cuda")):
+        raise InputError(f"train.device must be cpu or auto on this machine, got cuda: {reason}")
+    if study.train.precision == "tf32" and not cuda:
+        raise InputError("train.precision must be float32 or bf16 on the CPU, got tf32")
+    train = study.train.model_copy(update={"device": "cuda" if cuda else None})
+    return study.model_copy(update={"train": train})
+
+
+def leaves_gpu_idle(study: Study) -> bool:
+    """Say whether this machine has a GPU that a study leaves idle because it names no device.
+
+    Torch is asked only if it is already loaded, as it is once a run begins.
+    """
+    torch = sys.modules.get("torch")
+    named = "device" in study.train.model_fields_set
+    return torch is not None and not named and bool(torch.cuda.is_available())

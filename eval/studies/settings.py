@@ -9,8 +9,8 @@ from latecomer.certify.rules.declaration import is_own
 from latecomer.eval.measures.registry import MEASURES, PUBLISHED
 from latecomer.eval.routes.registry import ROUTE_SETTINGS, CertificateSettings
 from latecomer.eval.schema import Legal, Name, Seed, Settings, Text, one_of, sequence
-from latecomer.eval.settings.questions import QUESTIONS
 from latecomer.eval.settings.study_sections import (
+    QUESTIONS,
     DataSettings,
     Denoising,
     Evaluation,
@@ -23,7 +23,7 @@ from latecomer.eval.settings.study_sections import (
     Shifts,
     Train,
 )
-from latecomer.eval.splits.settings import SPLIT_SETTINGS, SplitSettings
+from latecomer.eval.splits.registry import SPLIT_SETTINGS, SplitSettings
 from latecomer.eval.studies.cells import NO_WAYS, Cell, Ways, cells_of
 
 SPLIT_KINDS = tuple(SPLIT_SETTINGS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from latecomer.errors import InputError
 
 if TYPE_CHECKING:
-    from latecomer.models.engine.checkpoint import Checkpoint
+    from latecomer.models.engine.training import Checkpoint
 
 
 @dataclass(frozen=True)

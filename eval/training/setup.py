@@ -1,18 +1,19 @@
-"""Parts of every kind of cell: its federation, its task and its results."""
+"""Parts of every kind of cell: its federation, its task, its trained model, its results."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
+import torch
 from torch.nn.parameter import is_lazy
 
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Federation, Group, build_federation
-from latecomer.eval.results.artifacts import Artifact
+from latecomer.eval.results.rows import Artifact
 from latecomer.eval.scoring.label_shift import PRIORS, ByBbse, ByEm
-from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.scoring.scores import ClientScore, group_score
 from latecomer.eval.scoring.serving import (
     ServedPoints,
     client_generator,
@@ -23,26 +24,97 @@ from latecomer.eval.scoring.serving import (
 from latecomer.eval.settings.cell import FederationSettings, SplitCell, TrainingCell
 from latecomer.eval.settings.study_sections import ModelSettings, Train
 from latecomer.eval.training.checkpoint_slots import Slot
-from latecomer.eval.training.ways import trained_path
 from latecomer.files import sum_of
 from latecomer.models import outside
-from latecomer.models.engine.checkpoint import Checkpoint
-from latecomer.models.engine.growing import subset
 from latecomer.models.engine.method import Method
-from latecomer.models.engine.paths import choose_path
-from latecomer.models.engine.phases import fewest_rounds, most_stages
-from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import RoundLog, initial_state, train
-from latecomer.models.generators.encoders import encoder
-from latecomer.models.generators.own_encoders import is_own_encoder
-from latecomer.models.generators.target_sizes import largest
+from latecomer.models.engine.schedule import TrainConfig, fewest_rounds, most_stages
+from latecomer.models.engine.training import Checkpoint, RoundLog, initial_state, subset, train
+from latecomer.models.engine.vectorised import choose_path, has_written_slopes
+from latecomer.models.generators.encoders import encoder, is_own_encoder
+from latecomer.models.generators.hypernetworks import largest
 from latecomer.models.methods import find_method, make_method
 from latecomer.models.task import own_nets
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.frozen import Frozen, constants_to
 from latecomer.models.task.state import State
-from latecomer.models.task.stems import Stem
+from latecomer.models.task.stems import Frozen, Stem, constants_to
 from latecomer.models.task.task import GENERATED_LIMIT, Task, make_task
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A trained method with everything that its bounds need.
+
+    Attributes
+    ----------
+    method, task, state
+        The model.
+    federation : Federation
+        The clients it was trained and measured on.
+    seen_error : mapping of str to float
+        Pooled query error of the seen clients, by predictor.
+    support_scores : callable
+        Maps a predictor to the seen clients' scores on their own support data.
+    seed : int
+        Training seed.
+    held_out : mapping of str to sequence of ClientScore
+        Scores of the held-out clients, by predictor.
+    points : callable
+        Maps a group and a predictor to what its clients' models, as served, say of their points.
+    """
+
+    method: Method
+    task: Task
+    state: State
+    federation: Federation
+    seen_error: Mapping[str, float]
+    support_scores: Callable[[str], Sequence[ClientScore]]
+    seed: int
+    held_out: Mapping[str, Sequence[ClientScore]] = field(default_factory=dict)
+    points: Callable[[Group, str], Sequence[ServedPoints]] = lambda group, predictor: ()
+
+    def support_error(self, predictor: str) -> float:
+        """Return the mean error of the seen clients on their own support data."""
+        return group_score(self.support_scores(predictor)).per_client
+
+
+WRITTEN_OUT_VERSION = 3
+"""Numbers version of ``path: vectorised`` where gradients are written out."""
+
+
+def recorded_way(
+    path: str, method: Method, task: Task, device: str | None = None, precision: str | None = None
+) -> tuple[str, int | None]:
+    """Return the ``path`` that a cell records, and the version of its numbers if that says more.
+
+    Cells are of one way of training, the same numbers have the same cell. Before ``auto`` looked at
+    shapes it was serial on a CPU, and such cells said ``auto``: they still do where a study now
+    says ``serial`` and ``auto`` would be another way (`trained_path` reads it so).
+
+    Examples
+    --------
+    >>> from latecomer.models.methods import make_method
+    >>> from latecomer.models.task.task import make_task
+    >>> fedavg, task = make_method("fedavg"), make_task(input_shape=(6,), n_classes=4)
+    >>> [recorded_way(path, fedavg, task) for path in ("auto", "vectorised", "serial")]
+    [('vectorised', 3), ('vectorised', 3), ('auto', None)]
+    """
+    where = torch.device(device or "cpu")
+    if not has_written_slopes(task, where):
+        return path, None
+    auto = choose_path("auto", None, method, task, where, precision)[0]
+    if path == "vectorised" or (path == "auto" and auto == "vectorised"):
+        return "vectorised", WRITTEN_OUT_VERSION
+    return ("auto" if path == "serial" and auto == "vectorised" else path), None
+
+
+def trained_path(recorded: str, device: torch.device) -> str:
+    """Return the path that a cell's recorded one means.
+
+    >>> trained_path("auto", torch.device("cpu")), trained_path("vectorised", torch.device("cpu"))
+    ('serial', 'vectorised')
+    """
+    return "serial" if recorded == "auto" and device.type == "cpu" else recorded
+
 
 Row = dict[str, Any]
 OnRound = Callable[[RoundLog], None]

@@ -15,11 +15,10 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.local_steps import LocalSGD, fine_tune
 from latecomer.models.engine.schedule import minibatches, units_kept
-from latecomer.models.engine.vectorised import cohort_sgd
-from latecomer.models.engine.written_out import has_written_slopes, slopes_sgd
+from latecomer.models.engine.vectorised import cohort_sgd, has_written_slopes, slopes_sgd
 from latecomer.models.task import client_axis
+from latecomer.models.task.client_axis import Weighted, each_once, losses_and_slopes
 from latecomer.models.task.clients import Samples
-from latecomer.models.task.dense_slopes import Weighted, each_once, losses_and_slopes
 from latecomer.models.task.objectives import pulled_back
 from latecomer.models.task.state import Params, detached, leaves, rows, sent, stack
 from latecomer.models.task.task import Task

@@ -24,11 +24,10 @@ from torch import Generator, Tensor
 from latecomer.models.engine import hyperparameters
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
-from latecomer.models.engine.phases import Phase
-from latecomer.models.engine.schedule import Cohort
+from latecomer.models.engine.schedule import Cohort, Phase
 from latecomer.models.engine.threads import each, in_threads
+from latecomer.models.task.client_axis import Entropy
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.objectives import gradients
 from latecomer.models.task.state import Params, State, subtract
 from latecomer.models.task.task import Task

@@ -1,30 +1,249 @@
-"""Local training of a whole cohort at once, over the client axis.
+"""Local training of a whole cohort at once, over the client axis, and which way a cohort trains.
 
 Steps and minibatches are those of client-by-client training. On a CPU, dense nets' gradients are
-written out (`written_out`). Otherwise cross-entropy runs on nets written for the client axis, a
+written out. Otherwise cross-entropy runs on nets written for the client axis, a
 method's own objective under ``torch.func.vmap``; either way one backward pass gives every client's
 gradient, because no client's loss depends on another's weights.
+
+On a GPU a round launches thousands of kernels that it finishes sooner than Python launches them. A
+graph records them once, on tensors of its own, and launches them all at once every round after.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from latecomer.models.engine.captured import Graphs, capturable
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Method, Start
-from latecomer.models.engine.phases import Phase, plan
-from latecomer.models.engine.schedule import Cohort
-from latecomer.models.engine.written_out import has_written_slopes, slopes_sgd
+from latecomer.models.engine.schedule import Cohort, Phase, plan
 from latecomer.models.task import client_axis
+from latecomer.models.task.client_axis import Weighted, each_once, losses_and_slopes
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.dense_slopes import Weighted, each_once, losses_and_slopes
 from latecomer.models.task.state import Params, nest, part
+from latecomer.models.task.targets import ConvNet, DenseNet
 from latecomer.models.task.task import Task
+
+Slopes = Callable[[Params, int, Params], tuple[Tensor, Params]]
+"""``(params, step, into) -> (losses [c], gradient)``, clients on axis 0. It is given the same
+tensors at every step, which are changed in place: it must copy what it keeps. The gradient is
+either written to all tensors of ``into``, which are then returned, or new."""
+
+
+def has_written_slopes(task: Task, device: torch.device) -> bool:
+    """Tell whether the task's cross-entropy has its gradient written out: dense nets on a CPU.
+
+    A GPU launches a recorded backward pass as quickly. Products in a lower precision round their
+    gradients, too.
+    """
+    dense = type(task) is Task and type(task.target) is DenseNet
+    return dense and task.narrow is None and device.type == "cpu"
+
+
+def slopes_sgd(
+    slopes: Slopes, params: Mapping[str, Tensor], *, n_steps: int, rule: LocalSGD
+) -> tuple[Params, Tensor]:
+    """Take ``n_steps`` steps of SGD on every client's weights; clients do not affect each other.
+
+    Parameters
+    ----------
+    slopes : callable
+        Each client's loss and its gradient.
+    params, n_steps, rule
+        As for :func:`~latecomer.models.engine.vectorised.cohort_sgd`, as is what is returned.
+    """
+    # All weights are one row of numbers, tensor after tensor, so that a step takes few operations.
+    values = torch.cat([value.detach().reshape(-1) for value in params.values()])
+    point = _tensors_written_out(values, params)
+    total = values.new_zeros(len(next(iter(params.values()))))
+    row, memory = torch.empty_like(values), torch.empty_like(values)
+    into = _tensors_written_out(row, params)
+    with torch.no_grad():
+        for step in range(n_steps):
+            losses, found = slopes(point, step, into)
+            if any(found[name] is not there for name, there in into.items()):
+                torch.cat([found[name].reshape(-1) for name in into], out=row)
+            # A cheaper norm, of all clients together, shows that most steps are not clipped at all.
+            if not float(torch.linalg.vector_norm(row)) < 0.999 * rule.clip:
+                _clip(into, rule)
+            torch._fused_sgd_(
+                [values],
+                [row],
+                [memory] if rule.momentum else [],
+                lr=rule.lr,
+                momentum=rule.momentum,
+                weight_decay=rule.weight_decay,
+                dampening=0.0,
+                nesterov=False,
+                maximize=False,
+                is_first_step=step == 0,
+            )
+            total += losses
+    return point, total
+
+
+def _tensors_written_out(row: Tensor, like: Mapping[str, Tensor]) -> Params:
+    """Return the tensors that lie one after another in a row of numbers, shaped as those given."""
+    cut = torch.split(row, [value.numel() for value in like.values()])
+    return {key: piece.view(like[key].shape) for key, piece in zip(like, cut, strict=True)}
+
+
+def _clip(slopes: Params, rule: LocalSGD) -> None:
+    """Scale each client's gradients down, where they lie, to a norm of at most the largest."""
+    names, pieces = list(slopes), list(slopes.values())
+    for places in rule.parts(names):
+        each = torch.cat([pieces[at].reshape(len(pieces[at]), -1) for at in places], dim=1)
+        norms = torch.linalg.vector_norm(each, dim=1)
+        scale = torch.where(norms > rule.clip, rule.clip / norms, 1)
+        for at in places:
+            pieces[at].mul_(scale.view(-1, *(1,) * (pieces[at].dim() - 1)))
+
+
+PATHS = ("auto", "serial", "blocked", "vectorised")
+"""How a cohort trains: ``serial``, one client after another; ``blocked``, likewise, with images in
+oneDNN's own layout; ``vectorised``, all at once; ``auto``, the last on a GPU and, on a CPU, for
+dense nets of at most ``SMALL`` weights if the method's gradient is written out, else the first."""
+
+SMALL = 2**16
+"""Most weights of a net that ``auto`` trains all at once on a CPU, which then takes a fifth to two
+thirds of the time of one client after another. Above, products are most of either."""
+
+
+def choose_path(
+    path: str,
+    chunk_size: int | None,
+    method: Method,
+    task: Task,
+    device: torch.device,
+    precision: str | None = None,
+) -> tuple[str, str]:
+    """Return ``serial``, ``blocked`` or ``vectorised``, and why if that was not asked for.
+
+    Raises
+    ------
+    ValueError
+        If ``path`` or ``chunk_size`` is out of its range.
+
+    Examples
+    --------
+    >>> from latecomer.models.methods import make_method
+    >>> from latecomer.models.task.task import make_task
+    >>> task = make_task(input_shape=(6,), n_classes=4)
+    >>> choose_path("auto", None, make_method("fedavg"), task, torch.device("cpu"))
+    ('vectorised', '')
+    >>> pictures = make_task(input_shape=(1, 8, 8), n_classes=4)
+    >>> choose_path("auto", None, make_method("fedavg"), pictures, torch.device("cpu"))
+    ('serial', '')
+    """
+    if path not in PATHS:
+        raise ValueError(f"path must be one of {', '.join(PATHS)}, got path={path!r}")
+    whole = isinstance(chunk_size, int) and not isinstance(chunk_size, bool)
+    if chunk_size is not None and not (whole and chunk_size >= 1):
+        raise ValueError(
+            f"chunk_size must be a whole number >= 1 or None, got chunk_size={chunk_size!r}"
+        )
+    if path == "auto" and device.type == "cpu":
+        path = "vectorised" if _quick_together(method, task, precision) else "serial"
+    if path == "serial":
+        return "serial", ""
+    if path == "blocked":
+        reason = _not_blocked(task, device, precision)
+        return ("serial", reason) if reason else ("blocked", "")
+    if method.serial_only:
+        return "serial", f"{method.name} trains client by client: {method.serial_only}"
+    if task.one_by_one:
+        return "serial", f"the target cannot be applied over clients: {task.one_by_one}"
+    if len({value.dtype for value in task.target.parameters()}) > 1:
+        return "serial", "the target's weights have several floating types"
+    return "vectorised", ""
+
+
+def _quick_together(method: Method, task: Task, precision: str | None) -> bool:
+    """Tell whether a cohort trains quicker all at once on a CPU, at full precision."""
+    small = task.n_parameters <= SMALL and has_written_slopes(task, torch.device("cpu"))
+    able = method.written_out and not method.serial_only
+    return small and able and precision is None
+
+
+def _not_blocked(task: Task, device: torch.device, precision: str | None) -> str:
+    """Say why images cannot lie in oneDNN's own layout; empty if they can."""
+    if type(task.target) is not ConvNet:
+        return "the target has no convolutions of this package"
+    built: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if device.type != "cpu" or not built:
+        return "oneDNN's layout is for a CPU for which torch was built with oneDNN"
+    if task.dtype != torch.float32 or precision is not None:
+        return "oneDNN's layout is for weights and products in float32"
+    return ""
+
+
+Work = Callable[[Params], Params]
+
+
+def capturable(method: Method, task: Task, device: torch.device) -> bool:
+    """Say whether local steps can be recorded: on a GPU, cross-entropy on a net of this package.
+
+    An objective or a net from elsewhere may look at values or draw numbers, which a graph would
+    never do again.
+
+    >>> from latecomer.models.methods import make_method
+    >>> from latecomer.models.task.task import make_task
+    >>> task, gpu = make_task(input_shape=(6,), n_classes=4), torch.device("cuda")
+    >>> [capturable(make_method(name), task, gpu) for name in ("fedavg", "fedprox")]
+    [True, False]
+    """
+    own = type(task) is Task and type(task.target) in (ConvNet, DenseNet)
+    return device.type == "cuda" and own and method.minimises_cross_entropy
+
+
+@dataclass(frozen=True, eq=False)
+class _Recorded:
+    """A graph, the tensors that it reads and those that it writes."""
+
+    graph: torch.cuda.CUDAGraph
+    given: Params
+    made: Params
+
+
+@dataclass(frozen=True, eq=False)
+class Graphs:
+    """The graphs of one training: one for each kind of work and each shape of what it is given."""
+
+    recorded: dict[Hashable, _Recorded] = field(default_factory=dict)
+
+    def run(self, work: Work, given: Mapping[str, Tensor], about: Hashable) -> Params:
+        """Return ``work(given)``, equal to the last bit; ``about`` names the work.
+
+        ``work`` must depend on values only through the tensors ``given``, and never wait for the
+        GPU. The first call records it; later calls with the same ``about`` only launch it.
+        """
+        shapes = tuple((name, value.shape, value.dtype) for name, value in given.items())
+        key = about, shapes
+        if key not in self.recorded:
+            self.recorded[key] = _record(work, given)
+        found = self.recorded[key]
+        for name, value in given.items():
+            found.given[name].copy_(value.detach())
+        found.graph.replay()
+        return {name: value.clone() for name, value in found.made.items()}
+
+
+def _record(work: Work, given: Mapping[str, Tensor]) -> _Recorded:
+    held = {name: value.detach().clone() for name, value in given.items()}
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        # Libraries set themselves up in the first call, which cannot be recorded.
+        work(held)
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        made = work(held)
+    return _Recorded(graph, held, made)
+
 
 A_CHUNK = 2**22
 """Numbers in the minibatches of clients that train at once on a CPU, if that is not told: 16 MB."""

@@ -1,20 +1,28 @@
-"""Training a hypernetwork together with an embedding of every seen client, as in pFedHN."""
+"""Training a hypernetwork with an embedding of every client, as in pFedHN, and fitting new ones."""
 
 from abc import ABC
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.engine.hyperparameters import choice, number, several, size
+from latecomer.models.engine.fine_tuning import Tuning, tune_each
+from latecomer.models.engine.hyperparameters import choice, count, number, several, size
 from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm
 from latecomer.models.engine.method import Finish, Method, Predictor, Start, predict_with
+from latecomer.models.engine.newcomers import Messages, one_model
 from latecomer.models.engine.optimizers import sgd, sgd_memory
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families import embedding_table
-from latecomer.models.generators import target_sizes
-from latecomer.models.generators.hypernetworks import embedding_length, pull_back
-from latecomer.models.generators.target_sizes import SizedHypernetwork, sized_hypernetwork
+from latecomer.models.families.shared_body import TrainedNewcomers
+from latecomer.models.generators import hypernetworks
+from latecomer.models.generators.hypernetworks import (
+    SizedHypernetwork,
+    embedding_length,
+    place_of_novel,
+    pull_back,
+    sized_hypernetwork,
+)
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import body_names, head_names, join
 from latecomer.models.task.state import (
@@ -23,14 +31,60 @@ from latecomer.models.task.state import (
     detached,
     gather,
     leaves,
+    move,
     nest,
     part,
     row,
+    rows,
+    scatter,
     stack,
     subtract,
 )
 from latecomer.models.task.targets import TARGETS
 from latecomer.models.task.task import Task
+
+Rule = tuple[float, float, float]
+"""Learning rate, momentum and weight decay."""
+
+
+def initial_embeddings(task: Task, n_clients: int, dim: int, generator: Generator) -> Params:
+    """Draw standard normal embeddings ``[n, dim]``; return them with their SGD memory."""
+    embeddings = {"embedding": torch.randn(n_clients, dim, generator=generator, dtype=task.dtype)}
+    return embeddings | nest("sgd", sgd_memory(embeddings))
+
+
+def moved(clients: Params, members: Tensor, slopes: Tensor, rule: Rule, *, resting: str) -> Params:
+    """Return the clients' state after a step of SGD on the embeddings.
+
+    Parameters
+    ----------
+    clients : dict of str to Tensor
+        ``embedding [n, dim]`` and its memory ``sgd.embedding``; other entries stay.
+    members : Tensor
+        The round's clients, ``[c]``.
+    slopes : Tensor
+        Gradients of their embeddings, ``[c, dim]``.
+    rule : tuple of float
+        Learning rate, momentum and weight decay.
+    resting : str
+        What becomes of all other embeddings. ``move``: they decay and go on with their momentum, as
+        in the published code of pFedHN, where one SGD moves the whole table. ``stay``: no change.
+
+    Examples
+    --------
+    >>> own = {"embedding": torch.ones(2, 1), "sgd.embedding": torch.zeros(2, 1)}
+    >>> step = torch.tensor([1]), torch.tensor([[2.0]]), (0.1, 0.0, 0.5)
+    >>> [moved(own, *step, resting=word)["embedding"].T for word in ("move", "stay")]
+    [tensor([[0.9500, 0.7500]]), tensor([[1.0000, 0.7500]])]
+    """
+    table, memory = clients["embedding"], part(clients, "sgd")
+    if resting == "move":
+        against = torch.zeros_like(table).index_copy(0, members, slopes)
+        new, kept = sgd({"embedding": table}, {"embedding": against}, memory, *rule)
+        return {**clients, **new, **nest("sgd", kept)}
+    before, against = {"embedding": table[members]}, slopes
+    new, kept = sgd(before, {"embedding": against}, gather(memory, members), *rule)
+    return scatter(clients, members, new | nest("sgd", kept))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +129,7 @@ class EmbeddedClients(Method, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "sizes", tuple(self.sizes))
-        target_sizes.largest(self.sizes)
+        hypernetworks.largest(self.sizes)
         # Raises when the size for new clients is not among the sizes.
         _ = self.novel_place
 
@@ -110,10 +164,10 @@ class EmbeddedClients(Method, ABC):
         eta = self._hypernetwork(task, dim).initial(generator)
         server = nest("hyper", eta) | nest("hyper_sgd", sgd_memory(eta))
         if fixed is None:
-            embeddings = embedding_table.initial_embeddings(task, len(clients), dim, generator)
+            embeddings = initial_embeddings(task, len(clients), dim, generator)
         else:
             embeddings = {"embedding": fixed}
-        size = target_sizes.dealt(self.sizes, len(clients))
+        size = hypernetworks.dealt(self.sizes, len(clients))
         embeddings |= {"size": size} if self.sizes else {}
         heads: Params = {}
         if self.personal_layers:
@@ -160,9 +214,7 @@ class EmbeddedClients(Method, ABC):
             # Embeddings that were given have no optimizer.
             return State(server, state.clients)
         resting = self.resting_embeddings
-        clients = embedding_table.moved(
-            state.clients, cohort.members, of_embeddings, rule, resting=resting
-        )
+        clients = moved(state.clients, cohort.members, of_embeddings, rule, resting=resting)
         return State(server, clients)
 
     def serve(
@@ -211,7 +263,7 @@ class EmbeddedClients(Method, ABC):
 
     def fresh_head(self, task: Task, size: str, generator: Generator) -> Params:
         """Draw the personal layers of one size."""
-        drawn = target_sizes.initial(task, size, generator)
+        drawn = hypernetworks.initial(task, size, generator)
         return {name: drawn[name] for name in head_names(task, self.personal_layers)}
 
     def _made_names(self, task: Task) -> tuple[str, ...]:
@@ -229,3 +281,103 @@ def _size(state: State) -> Tensor:
     embedding = state.clients["embedding"]
     everyone = torch.zeros(len(embedding), dtype=torch.int64, device=embedding.device)
     return state.clients.get("size", everyone)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
+    """Embedded clients whose new clients fit an embedding of their own.
+
+    Attributes
+    ----------
+    novel_lr : float
+        Rate of a new client's embedding; momentum and decay are the server's. With the hypernetwork
+        frozen, 20 rounds at ``server_lr`` hardly move an embedding from where it was drawn, so a
+        new client needs a rate of its own; ``train.tune_newcomers`` chooses one.
+    novel_rounds, novel_steps, novel_batch_size : int
+        Rounds, local steps a round and batch size of fitting a new client's embedding.
+    novel_size : str
+        Which of ``sizes`` new clients get: ``largest``, the task's target, or a name.
+    warm : str
+        Where a new client's embedding begins. ``none``: standard normal, as seen clients' began.
+        ``nearest`` (ours, in no paper): at the seen client's embedding whose model has the least
+        loss on the new client's support.
+    """
+
+    novel_lr: float = number(0.3, above=0)
+    novel_rounds: int = count(20, least=0)
+    novel_steps: int = count(50)
+    novel_batch_size: int = size(64)
+    novel_size: str = choice("largest", *TARGETS)
+    warm: str = choice("none", "nearest")
+
+    @property
+    def novel_place(self) -> int:
+        """Which of ``sizes`` new clients get."""
+        return place_of_novel(self.novel_size, self.sizes)
+
+    def own_model(self, task: Task, state: State, index: int) -> Params | None:
+        """Return the weights made from the client's own embedding, with its own head if any."""
+        return self.weights_of(task, state, index)
+
+    def fit_each(
+        self,
+        task: Task,
+        state: State,
+        supports: Sequence[Samples],
+        generators: Sequence[Generator],
+    ) -> list[Params]:
+        """Fit an embedding, and a fresh head if heads are personal, to each new client.
+
+        The hypernetwork stays as it is. In every round all weights train on the support; their
+        change moves the embedding, the head stays as trained.
+        """
+        eta, device = part(state.server, "hyper"), supports[0].x.device
+        fresh, heads = self._drawn(task, state, generators)
+        fitted = {"embedding": fresh.to(device)}
+        heads = [move(head, device) for head in heads]
+        size = torch.full((len(supports),), self.novel_place, device=device)
+        if self.warm == "nearest":
+            fitted = {"embedding": torch.stack([self.nearest(task, state, s) for s in supports])}
+        memory, rule = sgd_memory(fitted), (self.novel_lr, self.server_momentum)
+        how = Tuning(self.local, self.novel_steps, self.novel_batch_size)
+        for _ in range(self.novel_rounds):
+            point = leaves(fitted)
+            with torch.enable_grad():
+                made = self.made(task, eta, point["embedding"], size)
+            bodies = rows(detached(made))
+            first = [join(task, *both) for both in zip(bodies, heads, strict=True)]
+            tuned = tune_each(task, first, supports, how, generators)
+            delta = subtract(stack([{key: one[key] for key in made} for one in tuned]), made)
+            (slope,) = pull_back(made, detached(delta), [point["embedding"]])
+            slopes = {"embedding": slope}
+            fitted, memory = sgd(fitted, slopes, memory, *rule, self.server_weight_decay)
+            heads = [{name: one[name] for name in heads[0]} for one in tuned]
+        bodies = rows(self.made(task, eta, fitted["embedding"], size))
+        return [join(task, *both) for both in zip(bodies, heads, strict=True)]
+
+    def _drawn(
+        self, task: Task, state: State, generators: Sequence[Generator]
+    ) -> tuple[Tensor, list[Params]]:
+        """Draw every new client's first embedding, ``[c, dim]``, and its personal layers."""
+        dim, size = state.clients["embedding"].shape[1], (self.sizes or ("",))[self.novel_place]
+        fresh, heads = [], []
+        for generator in generators:
+            fresh.append(torch.randn(1, dim, generator=generator, dtype=task.dtype))
+            personal = self.personal_layers
+            heads.append(self.fresh_head(task, size, generator) if personal else {})
+        return torch.cat(fresh), heads
+
+    def nearest(self, task: Task, state: State, support: Samples) -> Tensor:
+        """Return the embedding ``[dim]`` of the seen client whose model fits the support best."""
+        table = state.clients["embedding"]
+        with torch.no_grad():
+            losses = [
+                task.loss(self.weights_of(task, state, index), support.x, support.labels())
+                for index in range(len(table))
+            ]
+        return table[int(torch.stack(losses).argmin())].clone()
+
+    def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
+        """Return weights down and their change up in every round, and the model at the end."""
+        made = one_model(task, body_names(task, self.personal_layers)).down
+        return Messages(self.novel_rounds, (self.novel_rounds + 1) * made, self.novel_rounds * made)

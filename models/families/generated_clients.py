@@ -13,9 +13,9 @@ from latecomer.models.engine.method import Method, Predictor, Start, predict_wit
 from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.optimizers import adamw, adamw_memory
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.generators import generation
+from latecomer.models.generators import hypernetworks
 from latecomer.models.generators.hypernetworks import embedding_length, hypernetwork, pull_back
-from latecomer.models.posteriors.bound_training import with_ridges
+from latecomer.models.posteriors import with_ridges
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import ridge_decay, squared_norm
 from latecomer.models.task.state import Params, State, detached, leaves, nest, part, row
@@ -79,7 +79,7 @@ class GeneratedClients(Method, ABC):
 
     def make(self, task: Task, table: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Params:
         """Return target weights ``[c, ...]`` for sets ``x [c, b, ...]``, ``y [c, b]``."""
-        return self.confine(generation.generate(task, table, x, y))
+        return self.confine(hypernetworks.generate(task, table, x, y))
 
     def make_one(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
         """Return the target weights of one client from its whole support, without a graph."""
@@ -93,8 +93,8 @@ class GeneratedClients(Method, ABC):
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw both networks; standardise by the first client's descriptor, once and for all."""
         dim = self.descriptor_dim or embedding_length(len(clients))
-        server = generation.initial_table(task, dim, clients, first, generator)
-        for section in generation.NETWORKS:
+        server = hypernetworks.initial_table(task, dim, clients, first, generator)
+        for section in hypernetworks.NETWORKS:
             server |= nest(f"{section}_adamw", adamw_memory(part(server, section)))
         return State(server)
 
@@ -102,7 +102,7 @@ class GeneratedClients(Method, ABC):
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
         """Make the cohort's weights from a batch each, keeping the graph for the backward pass."""
-        eta = leaves(generation.weights_of(state.server))
+        eta = leaves(hypernetworks.weights_of(state.server))
         x, y = clients.inputs(cohort.descriptor_rows), clients.labels(cohort.descriptor_rows)
         with torch.enable_grad():
             drawn = self.draw_networks(eta, generator)
@@ -121,7 +121,7 @@ class GeneratedClients(Method, ABC):
             slopes = with_ridges(slopes, eta, coupled, self.local.reach(cohort.rows.shape[1]))
         against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))
         server = dict(state.server)
-        for section, strength in zip(generation.NETWORKS, self.ridges(start), strict=True):
+        for section, strength in zip(hypernetworks.NETWORKS, self.ridges(start), strict=True):
             weights, memory = adamw(
                 part(server, section),
                 part(against, section),
@@ -153,7 +153,7 @@ class GeneratedClients(Method, ABC):
             )
             return
         with torch.no_grad():
-            made = [*generation.generate_each(task, state.server, supports)]
+            made = [*hypernetworks.generate_each(task, state.server, supports)]
             weights = [row(self.confine(one), 0) for one in made]
         yield from (predict_with(task, one) for one in weights)
 
@@ -170,7 +170,7 @@ class GeneratedClients(Method, ABC):
         self.refuse_predictor(predictor)
         if predictor == "deterministic":
             return predict_with(task, self.make_one(task, state.server, support))
-        drawn = self.draw_networks(generation.weights_of(state.server), generator)
+        drawn = self.draw_networks(hypernetworks.weights_of(state.server), generator)
         made = self.make_one(task, {**state.server, **drawn}, support)
         return predict_with(task, self.draw_target(made, generator))
 
@@ -187,7 +187,7 @@ class GeneratedClients(Method, ABC):
             for index in range(len(clients))
         ]
         hyper, embedding = (
-            squared_norm(part(table, section)).item() for section in generation.NETWORKS
+            squared_norm(part(table, section)).item() for section in hypernetworks.NETWORKS
         )
         return hyper, embedding, theta
 
@@ -196,11 +196,11 @@ class GeneratedClients(Method, ABC):
     ) -> Tensor:
         """Return the descriptor of a client's whole support, by the networks as learnt."""
         with torch.no_grad():
-            descriptors = generation.describe(
+            descriptors = hypernetworks.describe(
                 task, state.server, support.x[None], support.labels()[None]
             )
         return descriptors[0]
 
     def serving_messages(self, task: Task, state: State, n_support: int) -> Messages:
         """Return the encoder and the model down, the descriptor up."""
-        return generation.encoder_messages(task, state.server)
+        return hypernetworks.encoder_messages(task, state.server)

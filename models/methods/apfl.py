@@ -13,10 +13,10 @@ from latecomer.models.engine.hyperparameters import choice, number
 from latecomer.models.engine.method import Context, Finish, Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
+from latecomer.models.families.global_weights import OWN, PersonalWeights, own_weights
 from latecomer.models.task import client_axis
+from latecomer.models.task.client_axis import Entropy
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.state import Params, State, detached, nest, part, row
 from latecomer.models.task.task import Task
 
@@ -65,7 +65,7 @@ class APFL(PersonalWeights):
         ``adaptive`` or ``fixed``.
     local_lr, local_momentum, local_weight_decay, clip_norm, novel_lr, finetune_steps,
     finetune_batch_size
-        As for :class:`~latecomer.models.families.personal_weights.PersonalWeights`.
+        As for :class:`~latecomer.models.families.global_weights.PersonalWeights`.
     """
 
     alpha: float = number(0.5, least=0, most=1)

@@ -9,9 +9,9 @@ from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
-from latecomer.models.families.personal_weights import OWN, PersonalWeights, own_weights
+from latecomer.models.families.global_weights import OWN, PersonalWeights, own_weights
+from latecomer.models.task.client_axis import Entropy
 from latecomer.models.task.clients import Samples
-from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.objectives import half_squared_distance, half_squared_distances
 from latecomer.models.task.state import Params, State, nest, part
 from latecomer.models.task.task import Task
@@ -38,7 +38,7 @@ class Ditto(PersonalWeights):
         Strength of the tie (published code: 1; its candidates for every client: 0.1, 1, 2).
     local_lr, local_momentum, local_weight_decay, clip_norm, novel_lr, finetune_steps,
     finetune_batch_size
-        As for :class:`~latecomer.models.families.personal_weights.PersonalWeights`.
+        As for :class:`~latecomer.models.families.global_weights.PersonalWeights`.
     """
 
     lam: float = number(1.0, least=0)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from latecomer.models.engine.method import Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
-from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, part
 from latecomer.models.task.task import Task

@@ -9,8 +9,7 @@ from latecomer.models.engine.fine_tuning import Tuning
 from latecomer.models.engine.hyperparameters import choice, count
 from latecomer.models.engine.method import Personalization, Start
 from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
-from latecomer.models.engine.phases import Phase, Stage
-from latecomer.models.engine.schedule import Cohort
+from latecomer.models.engine.schedule import Cohort, Phase, Stage
 from latecomer.models.families.shared_body import SharedBody
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import body_names, head_names, join

@@ -10,7 +10,7 @@ from latecomer.models.engine.hyperparameters import count
 from latecomer.models.engine.method import Context, Finish, Personalization, Predictor, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.several_models import SeveralModels, losses_of
+from latecomer.models.families.global_weights import SeveralModels, losses_of
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, add, nest, part, repeat, weighted_mean
 from latecomer.models.task.task import Task

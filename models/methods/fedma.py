@@ -8,9 +8,8 @@ from torch import Generator
 from latecomer.models.engine.hyperparameters import choice, number
 from latecomer.models.engine.method import Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
-from latecomer.models.engine.phases import Phase, Stage
-from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.engine.schedule import Cohort, Phase, Stage
+from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.families.matching import check_chain, match
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import head_names, layers

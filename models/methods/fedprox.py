@@ -8,9 +8,9 @@ from torch import Tensor
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
-from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.global_weights import AveragedWeights
+from latecomer.models.task.client_axis import Entropy
 from latecomer.models.task.clients import Samples
-from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.objectives import half_squared_distance, half_squared_distances
 from latecomer.models.task.state import Params, add
 from latecomer.models.task.task import Task

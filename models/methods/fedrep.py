@@ -6,7 +6,7 @@ from typing import ClassVar
 from latecomer.models.engine.hyperparameters import count
 from latecomer.models.engine.method import Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
-from latecomer.models.engine.phases import Phase, Stage
+from latecomer.models.engine.schedule import Phase, Stage
 from latecomer.models.families.shared_body import SharedBody
 from latecomer.models.task.heads import body_names, head_names
 from latecomer.models.task.task import Task

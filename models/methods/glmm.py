@@ -8,8 +8,7 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.method import Personalization, Predictor
 from latecomer.models.engine.newcomers import NewcomersGet
-from latecomer.models.families.mixed_effects import contrasts, modes, supports
-from latecomer.models.families.summed_bounds import SummedBounds
+from latecomer.models.families.mixed_effects import SummedBounds, contrasts, modes, supports
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task

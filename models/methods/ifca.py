@@ -15,7 +15,7 @@ from latecomer.models.engine.method import (
 )
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.several_models import SeveralModels
+from latecomer.models.families.global_weights import SeveralModels
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, gather, nest, part, stack, subtract
 from latecomer.models.task.task import Task

@@ -11,9 +11,13 @@ from torch.nn import functional as F
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Personalization, Predictor
 from latecomer.models.engine.newcomers import NewcomersGet
-from latecomer.models.families.averaged_weights import AveragedWeights
-from latecomer.models.families.held_back import held_back, without_held_back
-from latecomer.models.families.neighbours import Neighbours, log_mixture
+from latecomer.models.families.global_weights import AveragedWeights
+from latecomer.models.families.neighbours import (
+    Neighbours,
+    held_back,
+    log_mixture,
+    without_held_back,
+)
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import features_and_logits
 from latecomer.models.task.state import State, part

@@ -15,15 +15,14 @@ from latecomer.models.engine.method import (
     predict_with,
 )
 from latecomer.models.engine.newcomers import Messages, NewcomersGet
-from latecomer.models.engine.phases import Phase, Stage
-from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.averaged_weights import AveragedWeights
-from latecomer.models.families.feature_gaussians import (
+from latecomer.models.engine.schedule import Cohort, Phase, Stage
+from latecomer.models.families.client_profiles import (
     Gaussians,
     adapted,
     body_features,
     head_under,
 )
+from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import body_names, join
 from latecomer.models.task.state import (
@@ -47,10 +46,10 @@ class PFedFDA(AveragedWeights):
 
     The server holds a body, a mean of features for each class and one covariance. A client of the
     cohort sets its head to the classifier that these imply under its own shares of the classes
-    (:func:`~latecomer.models.families.feature_gaussians.linear_head`), trains the body under that
+    (:func:`~latecomer.models.families.client_profiles.linear_head`), trains the body under that
     frozen head, then estimates means and covariance of its own features and mixes them with
     everyone's, in the share that cross-validation on its support finds best
-    (:func:`~latecomer.models.families.feature_gaussians.adapted`). The server averages bodies and
+    (:func:`~latecomer.models.families.client_profiles.adapted`). The server averages bodies and
     mixed estimates, weighted by support sizes.
 
     Every client, seen or not, is served the body under the classifier of its mixed estimate, found

@@ -14,10 +14,10 @@ from latecomer.models.engine.local_steps import UNCLIPPED, LocalSGD
 from latecomer.models.engine.method import Context, Finish, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.averaged_weights import GlobalWeights
-from latecomer.models.families.trained_newcomers import FineTuned
+from latecomer.models.families.global_weights import GlobalWeights
+from latecomer.models.families.shared_body import FineTuned
+from latecomer.models.task.client_axis import Entropy
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.objectives import half_squared_distance, half_squared_distances
 from latecomer.models.task.state import Params, State, detached, nest, part, row, subtract
 from latecomer.models.task.task import Task

@@ -10,9 +10,9 @@ from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.method import Context, Finish, Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.global_weights import AveragedWeights
+from latecomer.models.task.client_axis import Entropy
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.dense_slopes import Entropy
 from latecomer.models.task.state import Params, State, add, gather, nest, part, subtract
 from latecomer.models.task.task import Task
 

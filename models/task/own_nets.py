@@ -1,14 +1,25 @@
-"""Networks of others as target networks: how one is built, drawn and held to what a target must be.
+"""Networks of others as target networks: how one is built, drawn and what is asked of it.
+
+Tokens: populations hold them as they are; on their way they are floating point, as all inputs are,
+which holds them exactly. A target network is given them as int64, and what takes vectors their
+counts.
+
+To apply a network to weights from outside, torch puts them into it for the time of the call, so
+that two threads cannot use one at a time: each has its own copy of the skeleton.
 
 A net is made by a class or function of ``(input_shape, n_out)``. It is built once for its structure
 and again whenever fresh weights are drawn, so that they are drawn as its author draws them.
 """
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +27,86 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from latecomer.models.task.per_thread import DRAWING
 from latecomer.models.task.state import Params
-from latecomer.models.task.tokens import TOKENS, random_inputs
+
+TOKENS = "_latecomer_tokens"
+"""Attribute of a skeleton whose inputs are tokens."""
+
+
+def reads_tokens(net: nn.Module) -> bool:
+    """Tell whether a skeleton's inputs are tokens."""
+    return bool(getattr(net, TOKENS, False))
+
+
+def counted(x: Tensor, vocabulary: int) -> Tensor:
+    r"""Return how often each token stands in a sample, ``[..., vocabulary]`` for ``x [..., T]``.
+
+    Counts are multiplied by :math:`\sqrt{V / T}` with vocabulary V, so that they have about unit
+    variance where all tokens are equally frequent. The order of tokens is lost.
+
+    Examples
+    --------
+    >>> counted(torch.tensor([[0.0, 2.0, 2.0, 1.0]]), 4)
+    tensor([[1., 1., 2., 0.]])
+    """
+    seen = x.new_zeros(*x.shape[:-1], vocabulary)
+    seen.scatter_add_(-1, x.long(), torch.ones_like(x))
+    scale: float = (vocabulary / x.shape[-1]) ** 0.5
+    return seen * scale
+
+
+def random_inputs(
+    n: int,
+    input_shape: tuple[int, ...],
+    vocabulary: int,
+    *,
+    dtype: torch.dtype,
+    draw: torch.Generator,
+) -> Tensor:
+    """Return random samples ``[n, *input_shape]`` to try things on.
+
+    Normal numbers; or, with a ``vocabulary``, tokens, the largest among them.
+    """
+    if not vocabulary:
+        return torch.randn(n, *input_shape, generator=draw, dtype=dtype)
+    x = torch.randint(vocabulary, (n, *input_shape), generator=draw).to(dtype)
+    x[0, 0] = vocabulary - 1
+    return x
+
+
+DRAWING = threading.RLock()
+"""Held by who seeds torch's own generator and draws from it."""
+_OWN = threading.local()
+
+
+def of_this_thread(net: nn.Module) -> nn.Module:
+    """Return the network for this thread: itself in the main one, elsewhere a copy.
+
+    The constants that it holds, of a frozen body for instance, are not copied.
+    """
+    if threading.current_thread() is threading.main_thread():
+        return net
+    copies = _OWN.__dict__.setdefault("copies", WeakKeyDictionary())
+    if net not in copies:
+        copies[net] = _copy(net)
+    copy: nn.Module = copies[net]
+    return copy
+
+
+@lru_cache(maxsize=8)
+def can_be_copied(net: nn.Module) -> bool:
+    """Tell whether several threads may use a network: one that holds a lock or file cannot be."""
+    try:
+        _copy(net)
+    except Exception:
+        return False
+    return True
+
+
+def _copy(net: nn.Module) -> nn.Module:
+    held = [value for module in net.modules() for value in vars(module).values()]
+    return deepcopy(net, {id(value): value for value in held if isinstance(value, Tensor)})
+
 
 Make = Callable[..., Any]
 """``(input_shape, n_out) -> module``: a class or a function."""

@@ -18,11 +18,17 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from latecomer.models.task.own_nets import ANY_LAYOUT, VIEWS_COPIED, call_copying_views
-from latecomer.models.task.per_thread import DRAWING, can_be_copied, of_this_thread
+from latecomer.models.task.own_nets import (
+    ANY_LAYOUT,
+    DRAWING,
+    VIEWS_COPIED,
+    call_copying_views,
+    can_be_copied,
+    of_this_thread,
+    reads_tokens,
+)
 from latecomer.models.task.precision import narrow_products
 from latecomer.models.task.state import Params
-from latecomer.models.task.tokens import reads_tokens
 
 _WORTH_A_THREAD = 2**22
 """Least multiplications of a forward pass for other threads to have time to work meanwhile."""

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from latecomer.models.task import objectives, own_nets, targets
+from latecomer.models.task.own_nets import TOKENS, random_inputs
 from latecomer.models.task.state import Params
 from latecomer.models.task.stems import Stem, parted
-from latecomer.models.task.tokens import TOKENS, random_inputs
 
 GENERATED_LIMIT = 5_000_000
 """Most target weights that a network makes unless a task says otherwise: with heads of 100 inputs,

@@ -12,10 +12,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.words import PLUS_MINUS, count, listing, number
 from latecomer.reports.display.drawing import sheet, styled
-from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, Text
-from latecomer.reports.display.table import Table
-from latecomer.reports.frames.artifacts import split_tables
+from latecomer.reports.frames.errors import split_tables
 
 KEY = ("noise", "dimension")
 # Columns of the frame, what they are called, and how they are drawn: colour, mark, line.

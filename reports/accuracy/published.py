@@ -1,4 +1,4 @@
-"""A paper's numbers and ours, method by method."""
+"""A paper's numbers and ours, method by method, and whether they agree."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -11,15 +11,27 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from latecomer.certify.page.svg import INK, MUTED, WIDE
-from latecomer.certify.words import PLUS_MINUS, listing, percent, points
+from latecomer.certify.words import PLUS_MINUS, count, listing, percent, points
 from latecomer.reports.display.drawing import Looks, beside, sheet, styled
 from latecomer.reports.display.naming import model_called
-from latecomer.reports.display.pictures import Plot
-from latecomer.reports.display.section import Block, Heading, Material, Section, Text
-from latecomer.reports.display.table import Table, plus_minus
-from latecomer.reports.frames.artifacts import joined
-from latecomer.reports.frames.errors import GROUPS, in_order, records
-from latecomer.reports.frames.paper import RULE, paper_frame, paper_items, with_verdicts
+from latecomer.reports.display.pictures import Plot, Table, plus_minus
+from latecomer.reports.display.section import (
+    Answer,
+    Block,
+    Heading,
+    Material,
+    Question,
+    Section,
+    Text,
+)
+from latecomer.reports.frames.errors import GROUPS, in_order, joined, records
+from latecomer.reports.frames.paper import (
+    NOT_COMPARABLE,
+    RULE,
+    paper_frame,
+    paper_items,
+    with_verdicts,
+)
 from latecomer.reports.words import CLIENTS
 
 _TARGETS = ("label", "seed", "group", "client", "target")
@@ -181,3 +193,89 @@ def _paper(material: Material) -> Iterator[Block]:
 
 
 PAPER = Section("paper", _paper)
+
+
+def answer_paper(material: Material) -> Answer | None:
+    """Say how many published numbers ours agree with, and which is furthest off.
+
+    Parameters
+    ----------
+    material : Material
+        Of the run.
+
+    Returns
+    -------
+    Answer or None
+        ``numbers`` has ``n_published``, ``n_reproduced``, ``n_judged`` and ``furthest`` (ours minus
+        the published accuracy, as a fraction).
+    """
+    frame = with_verdicts(published(material), material.study)
+    if frame.empty:
+        return None
+    novel = frame[frame["group"] == "novel"]
+    about = novel if len(novel) else frame
+    n_judged = int((about["verdict"] != NOT_COMPARABLE).sum())
+    reproduced = int((about["verdict"] == "reproduced").sum())
+    furthest = records(about.loc[[about["difference"].abs().idxmax()]])[0]
+    numbers = {
+        "n_published": len(about),
+        "n_reproduced": reproduced,
+        "n_judged": n_judged,
+        "furthest": furthest["difference"],
+    }
+    sentence = _sentence(about, n_judged, reproduced, "new clients" if len(novel) else "clients")
+    more = [
+        f"Furthest off: {model_called(furthest['label'])}, {percent(furthest['ours'])} accuracy "
+        f"here and {percent(furthest['paper'])} published, "
+        f"{points(furthest['difference'])} points."
+    ]
+    if about["label"].nunique() > 1 and about["paper"].nunique() > 1:
+        more.append(_highest(about))
+    return Answer(sentence, tuple(more), _table(frame), (), numbers)
+
+
+def _highest(about: pd.DataFrame) -> str:
+    here = model_called(str(about["label"].iloc[int(about["ours"].argmax())]))
+    # Several labels of one method have its published number in common.
+    leading = about.loc[about["paper"] == about["paper"].max(), "label"]
+    there = [model_called(str(label)) for label in dict.fromkeys(leading)]
+    if here in there:
+        return f"Highest accuracy in both: {here}; neither is tested here."
+    return f"Highest accuracy here: {here}; in the paper: {listing(there)}; neither is tested here."
+
+
+def _sentence(about: pd.DataFrame, n_judged: int, reproduced: int, whom: str) -> str:
+    rule = "within 2 points, or two standard errors of both together"
+    if n_judged == 1:
+        verdict = "reproduced" if reproduced else "not reproduced"
+        return f"The published number on {whom} is {verdict} ({rule})."
+    if n_judged:
+        return (
+            f"{reproduced} of {count(n_judged, 'published number')} on {whom} "
+            f"{'is' if reproduced == 1 else 'are'} reproduced: {rule}."
+        )
+    low, high = points(about["difference"].min()), points(about["difference"].max())
+    lie = f"lies {low}" if len(about) == 1 else f"lie {low} to {high}"
+    return (
+        f"Beside {count(len(about), 'published number')} on {whom}, ours {lie} points of accuracy: "
+        "not comparable, for this run is not at the paper's settings."
+    )
+
+
+def _table(frame: pd.DataFrame) -> Table:
+    shown = pd.DataFrame(
+        {
+            "model": model_called(row["label"]),
+            "clients": f"{CLIENTS[row['group']]}s",
+            "published accuracy": plus_minus(percent(row["paper"]), row["paper_spread"]),
+            "ours": plus_minus(percent(row["ours"]), row["ours_spread"]),
+            "difference in points": points(row["difference"]),
+            "verdict": row["verdict"],
+        }
+        for row in records(frame)
+    )
+    caption = "Published accuracy beside this run's, each with its own spread."
+    return Table("answer-paper", caption, frame, shown, ("model", "clients", "verdict"))
+
+
+PAPER_ASKED = Question("paper", answer_paper)

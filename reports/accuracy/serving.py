@@ -12,12 +12,17 @@ from latecomer.certify.page.svg import WIDE
 from latecomer.certify.words import DASH, PLUS_MINUS, count, listing, percent, points
 from latecomer.reports.display.drawing import Looks, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
-from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section
-from latecomer.reports.display.table import Table
-from latecomer.reports.frames.artifacts import CellTables, joined
-from latecomer.reports.frames.comparison import half_width
-from latecomer.reports.frames.errors import client_errors, in_order, primary_predictor, records
+from latecomer.reports.frames.errors import (
+    CellTables,
+    client_errors,
+    half_width,
+    in_order,
+    joined,
+    primary_predictor,
+    records,
+)
 
 NUMBERS = ("n_support", "n_query", "personalize_seconds", "predict_seconds", "rounds",
            "down_bytes", "up_bytes")  # fmt: skip

@@ -1,6 +1,6 @@
-"""Losses along the training, and errors of seen and of new clients where they were measured."""
+"""Losses and errors along the training, and PeFLL's Theorem 3.1 beside it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from textwrap import fill
 from typing import Any
@@ -9,17 +9,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from latecomer.certify.page.svg import INK, WIDE
-from latecomer.certify.words import count, number, percent
+from latecomer.certify.words import DASH, count, number, percent
 from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.display.drawing import NAMED, Looks, leaders, sheet, shown, styled
 from latecomer.reports.display.naming import model_called
-from latecomer.reports.display.pictures import Plot
-from latecomer.reports.display.section import Block, Material, Section
-from latecomer.reports.frames.artifacts import CellTables, joined
+from latecomer.reports.display.pictures import Plot, Table
+from latecomer.reports.display.section import Block, Material, Section, Text
+from latecomer.reports.frames.errors import CellTables, in_order, joined
 
-COLUMNS = ("label", "seed", "group", "round", "error", "loss", "n_clients", "kept")
+TRAINING_COLUMNS = ("label", "seed", "group", "round", "error", "loss", "n_clients", "kept")
 # Points of a curve of training losses.
 MOST_STEPS = 100
 LINES: Mapping[str, Any] = {"seen": (0, (1.2, 1.2)), "validation": (0, (5, 1.5)), "novel": "-"}
@@ -34,7 +35,7 @@ def training_frame(tables: CellTables) -> pd.DataFrame:
         ``label seed group round error loss n_clients kept``: means over the clients of a group
         after ``round`` rounds; ``kept`` is 1 in the round whose model all other numbers are about.
     """
-    return joined(tables, COLUMNS, ("round", "error", "loss", "n_clients", "kept"))
+    return joined(tables, TRAINING_COLUMNS, ("round", "error", "loss", "n_clients", "kept"))
 
 
 @styled
@@ -202,3 +203,208 @@ def _training(material: Material) -> Iterator[Block]:
 
 
 TRAINING = Section("training", _training)
+
+
+CONVERGENCE_COLUMNS = ("label", "seed", "round", "squared_norm", "mean_squared_norm", "rate")
+_SIDES = {
+    "squared_gradient_norm": "squared_norm",
+    "mean_squared_gradient_norm": "mean_squared_norm",
+    "convergence_rate": "rate",
+}
+_LINES: Mapping[str, tuple[str, Any]] = {
+    "mean_squared_norm": ("mean so far of the squared gradient norm", "-"),
+    "rate": ("Theorem 3.1's rate, constants estimated (no bound)", (0, (5, 2))),
+}
+_QUANTITIES = {
+    "objective": "objective",
+    "squared_gradient_norm": "squared gradient norm",
+    "mean_squared_gradient_norm": "its mean over the measured rounds (left side)",
+    "convergence_rate": "rate (right side)",
+    "smoothness": "L: smoothness of the objective",
+    "loss_smoothness": "L1: smoothness of clients' losses",
+    "loss_gradient": "b1: gradient of clients' losses",
+    "generator_gradient": "b2: gradient of the model generator",
+    "loss_noise": "sigma1: noise of local gradients",
+    "generator_noise": "sigma2: noise of the generator's gradient",
+    "model_noise": "sigma3: noise of generated weights",
+    "client_dissimilarity": "gammaG: dissimilarity of clients",
+    "convergence_rounds": "rounds from which on the theorem is proved",
+    "step_size": "learning rate",
+}
+_AT_THE_END = ("objective", *_SIDES, "convergence_rounds", "step_size")
+
+
+def convergence_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Both sides of the theorem along every training; empty where nothing was measured.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label seed round squared_norm mean_squared_norm rate``; the last two are blank in round 0.
+    """
+    own = rows[rows["metric"].isin(list(_SIDES)) & (rows["term"] == "")]
+    if own.empty:
+        return pd.DataFrame(columns=list(CONVERGENCE_COLUMNS))
+    named = own.assign(side=own["metric"].map(_SIDES))
+    wide = named.pivot_table(
+        index=["label", "seed", "round"], columns="side", values="value", sort=False
+    )
+    return wide.reset_index().reindex(columns=list(CONVERGENCE_COLUMNS)).astype({"round": float})
+
+
+def constants_frame(rows: pd.DataFrame) -> pd.DataFrame:
+    """Objective, both sides with their terms and steps at the last round; the largest constants.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``label quantity term mean low high n_seeds``, over seeds.
+    """
+    own = rows[rows["metric"].isin(list(_QUANTITIES)) & (rows["method"] != "")]
+    columns = ["label", "quantity", "term", "mean", "low", "high", "n_seeds"]
+    if own.empty:
+        return pd.DataFrame(columns=columns)
+    last = own["round"] == own.groupby(["label", "seed"])["round"].transform("max")
+    own = own[last | ~own["metric"].isin(_AT_THE_END)]
+    single = own.groupby(["label", "metric", "term", "seed"], sort=False)["value"].max()
+    summary = single.groupby(["label", "metric", "term"], sort=False).agg(
+        mean="mean", low="min", high="max", n_seeds="size"
+    )
+    return summary.reset_index().rename(columns={"metric": "quantity"})[columns]
+
+
+def constants_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
+    """Show ``constants_frame``: a row per quantity and term, a column per model."""
+    frame = in_order(frame, labels)
+    names = [str(name) for name in dict.fromkeys(frame["label"])]
+    cells = {
+        (row["label"], row["quantity"], row["term"]): _range(row)
+        for row in frame.to_dict("records")
+    }
+    present = set(zip(frame["quantity"], frame["term"], strict=True))
+    lines = [
+        {
+            "quantity": f"{words}, {term}" if term else words,
+            **{model_called(n): cells.get((n, quantity, term), DASH) for n in names},
+        }
+        for quantity, words in _QUANTITIES.items()
+        for term in dict.fromkeys(frame.loc[frame["quantity"] == quantity, "term"])
+        if (quantity, term) in present
+    ]
+    caption = (
+        "Objective, squared gradient norm, both sides and their terms after the last round; the "
+        "theorem's constants as the largest values found at the measured rounds, which can only be "
+        "too small. Means over seeds, the range over seeds in brackets."
+    )
+    told = ("Both sides of Theorem 3.1 and its constants", "quantities")
+    return Table("convergence", caption, frame, pd.DataFrame(lines), ("quantity",), (), *told)
+
+
+def _range(row: Mapping[Any, Any]) -> str:
+    mean, low, high = (number(float(f"{row[name]:.3g}")) for name in ("mean", "low", "high"))
+    return mean if row["low"] == row["high"] else f"{mean} [{low}, {high}]"
+
+
+@styled
+def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
+    """Draw squared gradient norms, their mean so far and the rate against rounds, on a log scale.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``convergence_frame`` of the rows; lines are means over seeds.
+    looks : mapping
+        Colour and mark per label.
+    width : float
+        Inches.
+    """
+    figure, [axes] = sheet(width, 3.9 if width < 5 else 3.6)
+    names = [str(name) for name in dict.fromkeys(frame["label"])]
+    for place, name in enumerate(names):
+        mean = frame[frame["label"] == name].groupby("round")[list(CONVERGENCE_COLUMNS[3:])].mean()
+        look = looks[name]
+        axes.plot(
+            *(mean.index, mean["squared_norm"], look.mark),
+            color=look.colour, markersize=3.6, clip_on=False, zorder=3,
+        )  # fmt: skip
+        for side, (_, line) in _LINES.items():
+            # Rates of models with equal constants coincide: their dashes are offset.
+            turn = line if isinstance(line, str) else (3.5 * place, line[1])
+            axes.plot(mean.index, mean[side], color=look.colour, linestyle=turn, linewidth=1.3)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("rounds of training")
+    axes.set_ylabel("squared gradient norm")
+    axes.set_xlim(left=0, right=float(np.max(frame["round"])) * 1.02)
+    axes.grid()
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=looks[name].colour,
+            marker=looks[name].mark,
+            label=shown(model_called(name)),
+        )
+        for name in names
+    ]
+    handles += [
+        Line2D([], [], color=INK, linestyle=line, label=words) for words, line in _LINES.values()
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=1 if width < 5 else 2)
+    return figure
+
+
+def _power(value: float) -> str:
+    """Write a tick of a log scale.
+
+    >>> _power(100.0), _power(1e11), _power(0.001)
+    ('100', '1e11', '0.001')
+    """
+    return f"{value:g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+
+
+def describe_convergence(frame: pd.DataFrame) -> str:
+    """Describe ``convergence_figure`` for readers who cannot see it."""
+    said = []
+    for name, own in frame.groupby("label", sort=False):
+        last = own[own["round"] == own["round"].max()]
+        said.append(
+            f"{model_called(str(name))} after {count(int(last['round'].iloc[0]), 'round')}: mean "
+            f"squared gradient norm {last['mean_squared_norm'].mean():.3g}, "
+            f"rate {last['rate'].mean():.3g}"
+        )
+    return f"Squared gradient norm along the training: {'; '.join(said)}."
+
+
+def _convergence(material: Material) -> Iterator[Block]:
+    frame = material.ordered(convergence_frame(material.rows))
+    if frame["round"].nunique() < 2:
+        return
+    yield Text(
+        "PeFLL's Theorem 3.1 bounds the mean over rounds of the squared gradient norm by constants "
+        "that hold everywhere. Those below are the largest that were found along these trainings, "
+        "so they can only be too small and the rate proves nothing here; nor is the training the "
+        "theorem's, whose server takes plain gradient steps."
+    )
+    yield Plot(
+        "convergence",
+        partial(convergence_figure, frame, material.looks),
+        frame,
+        title="Gradient norm along the run against the theorem's rate",
+        alt=describe_convergence(frame),
+        caption="Marks: squared norm of the gradient of PeFLL's objective over all seen "
+        "clients, exact at that round. Whole lines: its mean over the measured rounds so far, the "
+        "theorem's left side. Dashed: the right side for a training of so many rounds, with the "
+        "constants found along this one. Means over seeds; log scale.",
+    )
+    yield constants_table(constants_frame(material.rows), material.labels)
+
+
+CONVERGENCE = Section(
+    "convergence",
+    _convergence,
+    title="Training beside Theorem 3.1",
+    tag="heuristic",
+    style="heuristic",
+)

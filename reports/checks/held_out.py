@@ -10,8 +10,7 @@ from latecomer.reports.checks.check import Check, Found
 from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.chosen import held_out
-from latecomer.reports.frames.comparison import MODEL
-from latecomer.reports.frames.errors import primary_predictor, records
+from latecomer.reports.frames.errors import MODEL, primary_predictor, records
 from latecomer.reports.guarantees.answer import least_price
 from latecomer.reports.guarantees.certificate import declared_certificates
 

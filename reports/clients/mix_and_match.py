@@ -13,11 +13,15 @@ from latecomer.certify.words import DASH, PLUS_MINUS, count, percent, points
 from latecomer.eval.results.rows import Artifact, RunRecord
 from latecomer.reports.display.drawing import SHARES, sheet, styled
 from latecomer.reports.display.naming import model_called
-from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section
-from latecomer.reports.display.table import Table
-from latecomer.reports.frames.artifacts import cell_artifacts, split_tables, stems
-from latecomer.reports.frames.errors import first_record, records
+from latecomer.reports.frames.errors import (
+    cell_artifacts,
+    first_record,
+    records,
+    split_tables,
+    stems,
+)
 
 HEAD, BODY = "client of the head", "client of the body"
 # With more rows than this, names have no room; with more columns, numbers have none.

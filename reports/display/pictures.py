@@ -1,19 +1,204 @@
-"""Figures and tables of a page, drawn and written, and the files that go beside it."""
+"""Figures and tables of a page, in all their forms, drawn and written, always to the same bytes.
 
+The CSV holds the frame's raw numbers; HTML and LaTeX show the same formatted cells.
+"""
+
+import io
+import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+import matplotlib as mpl
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from latecomer.certify.page.blocks import Grid, Picture, download, latex_download
-from latecomer.certify.page.latex import figure_latex
-from latecomer.certify.page.svg import NARROW, WIDE
-from latecomer.reports.display.rendering import PAPER, svg_file, svg_inline, svg_of
-from latecomer.reports.display.style import lettering
-from latecomer.reports.display.table import Table
+from latecomer.certify.page.blocks import (
+    Grid,
+    Picture,
+    download,
+    escape,
+    figure_latex,
+    keyed,
+    latex_download,
+)
+from latecomer.certify.page.svg import INK, NARROW, WIDE
+from latecomer.certify.words import DASH, PLUS_MINUS, points
+from latecomer.reports.display.drawing import lettering, settings
+
+
+def over_seeds(frame: pd.DataFrame) -> str:
+    """Say what the plus-minus sign shows, or why there is none.
+
+    >>> over_seeds(pd.DataFrame({"n_seeds": [1, 1]}))
+    'one seed, so no spread over seeds'
+    """
+    if (frame["n_seeds"] < 2).all():
+        return "one seed, so no spread over seeds"
+    return f"{PLUS_MINUS} is one standard deviation over seeds, in points"
+
+
+def plus_minus(text: str, spread: float) -> str:
+    """Write a number with its spread in points, where there is one.
+
+    >>> plus_minus("21.7%", 0.0123), plus_minus("21.7%", float("nan"))
+    ('21.7% \N{PLUS-MINUS SIGN} 1.2', '21.7%')
+    """
+    return text if pd.isna(spread) else f"{text} {PLUS_MINUS} {points(spread).lstrip('+')}"
+
+
+def counted(heading: str, counts: pd.Series) -> str:
+    """Write a column's heading with the number of its clients, or the least and the most.
+
+    >>> counted("error", pd.Series([12, 10]))
+    'error (10\N{EN DASH}12 clients)'
+    """
+    known = sorted({int(n) for n in counts.dropna()}) or [0]
+    return f"{heading} ({DASH.join(str(n) for n in (known[0], known[-1])[: len(known)])} clients)"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table in all its forms.
+
+    Attributes
+    ----------
+    name : str
+        Stem of its files.
+    caption : str
+        What it shows, which spread, what the marks mean.
+    frame : pandas.DataFrame
+        The numbers behind it.
+    shown : pandas.DataFrame
+        The cells as text; column names are the headings.
+    words : tuple of str
+        Headings of columns that hold words; the others hold numbers.
+    bold : tuple of (int, str)
+        Row and heading of the cells that are marked.
+    label : str
+        What it is called for readers who cannot see it; its name if empty.
+    noun : str
+        What its rows are called; if given, many rows are folded away under their count.
+    """
+
+    name: str
+    caption: str
+    frame: pd.DataFrame
+    shown: pd.DataFrame
+    words: tuple[str, ...]
+    bold: tuple[tuple[int, str], ...] = ()
+    label: str = ""
+    noun: str = ""
+
+    @property
+    def headings(self) -> list[str]:
+        """Headings of its columns."""
+        return list(self.shown.columns)
+
+    @property
+    def rows(self) -> list[list[dict[str, object]]]:
+        """Cells row by row for the page's template: text, what they sort by, whether marked."""
+        lines = self.shown.itertuples(index=False, name=None)
+        return keyed(self.headings, lines, self.words, self.bold)
+
+    def csv(self) -> str:
+        """Write the numbers, full precision."""
+        return self.frame.to_csv(index=False, lineterminator="\n")
+
+    def latex(self) -> str:
+        """Write a booktabs table."""
+        cells = pd.DataFrame(
+            [
+                [
+                    f"\\textbf{{{escape(str(cell['text']))}}}"
+                    if cell["bold"]
+                    else escape(str(cell["text"]))
+                    for cell in row
+                ]
+                for row in self.rows
+            ],
+            columns=[escape(heading) for heading in self.headings],
+        )
+        style = cells.style.hide(axis="index")
+        text: str = style.to_latex(
+            hrules=True,
+            position_float="centering",
+            caption=escape(self.caption),
+            label=f"tab:{self.name}",
+            column_format="".join("l" if h in self.words else "r" for h in self.headings),
+        )
+        return f"% needs \\usepackage{{booktabs}}\n{text}"
+
+
+DPI = 200
+
+
+def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
+    buffer = io.BytesIO()
+    stamp = {
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+        "png": {"Software": None},
+    }[kind]
+    with mpl.rc_context(settings()), warnings.catch_warnings():
+        # A label in a script the figure font lacks is shown by the reader's own fonts.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        if (engine := figure.get_layout_engine()) is not None:
+            # Laid out once here; with an engine, every save would draw twice.
+            engine.execute(figure)
+            figure.set_layout_engine(None)
+        figure.savefig(buffer, format=kind, metadata=stamp, dpi=DPI, facecolor=ground)
+    return buffer.getvalue()
+
+
+def png_file(figure: Figure) -> bytes:
+    """Render a PNG on white."""
+    return _save(figure, "png", ground="white")
+
+
+def pdf_file(figure: Figure) -> bytes:
+    """Render a PDF for papers: vectors, embedded TrueType fonts, no background."""
+    return _save(figure, "pdf", ground="none")
+
+
+PAPER = {"pdf": pdf_file, "png": png_file}
+"""What renders a figure for a paper, by the ending of its file."""
+
+
+def svg_of(figure: Figure) -> str:
+    """Render an SVG without background and metadata; its text stays text."""
+    text = _save(figure, "svg", ground="none").decode("utf-8")
+    return re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
+
+
+def svg_file(svg: str) -> str:
+    """Put the result of ``svg_of`` on white, for papers and for pages of any background."""
+    # Few machines have DejaVu Sans; Verdana is as wide.
+    svg = svg.replace("'DejaVu Sans',", "'DejaVu Sans', Verdana,")
+    head, opening, body = svg.partition("<svg")
+    tag, _, inside = body.partition(">")
+    return f'{head}{opening}{tag}><rect width="100%" height="100%" fill="white"/>{inside}'
+
+
+def svg_inline(svg: str, *, name: str) -> str:
+    """Fit the result of ``svg_of`` into the page: ink in the page's own colour, ids of its own.
+
+    Parameters
+    ----------
+    svg : str
+    name : str
+        Prefix of every id, so that one page can hold several figures.
+    """
+    # A style element inside an inline SVG would style the whole page.
+    body = re.sub(r"<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    head, _, body = body.partition(">")
+    box = re.search(r'viewBox="[^"]*"', head)
+    body = re.sub(r'\bid="', f'id="{name}-', body)
+    body = body.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'href="#{name}-')
+    body = body.replace(INK, "currentColor").replace("'DejaVu Sans'", "system-ui, sans-serif")
+    return f'<svg {box.group() if box else ""} aria-hidden="true" focusable="false">{body}'.strip()
 
 
 class Draw(Protocol):

@@ -1,22 +1,21 @@
-"""Sections of the page: each lays blocks from top to bottom, and knows nothing of HTML or files."""
+"""Sections of the page, and answers to its questions: blocks from top to bottom."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from latecomer.certify.page.blocks import Facts, Heading, Items, Listing, Text
 from latecomer.eval.results.rows import RunRecord
-from latecomer.reports.display.drawing import Looks
-from latecomer.reports.display.pictures import Plot
-from latecomer.reports.display.style import looks
-from latecomer.reports.display.table import Table
-from latecomer.reports.frames.artifacts import cell_tables
+from latecomer.reports.display.drawing import Looks, looks
+from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.frames.bounds import anatomy_frame, bound_frame, ledger_frame
 from latecomer.reports.frames.errors import (
     accuracy_frame,
+    cell_tables,
     client_errors,
     dealt_shifts,
     in_order,
@@ -176,3 +175,47 @@ class Section:
             material.cited.extend(self.cites)
         heading = Heading(self.title, self.name, self.tag, self.style)
         return [heading, *shown] if shown and self.title else shown
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One sentence that answers, up to three that support it, and what they were made from.
+
+    Attributes
+    ----------
+    sentence : str
+        The answer.
+    more : tuple of str
+        At most three sentences.
+    numbers : mapping
+        Every number of the sentences by name, as a fraction or a count.
+    aside : str
+        A sentence for the page alone; what a terminal shows stays short.
+    table : Table
+        What to look at first, for the page and the terminal.
+    figures : tuple of Plot
+        The figure of the first screen, then others.
+    """
+
+    sentence: str
+    more: tuple[str, ...]
+    table: Table
+    figures: tuple[Plot, ...] = ()
+    numbers: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    aside: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something that a study may ask of its run: a module of the chapter it belongs to holds it.
+
+    Attributes
+    ----------
+    name : str
+        As in the study; `eval.settings.questions` has it in words.
+    answer : callable
+        From the run's `Material` to the answer; None where the run cannot give one.
+    """
+
+    name: str
+    answer: Callable[[Material], Answer | None]

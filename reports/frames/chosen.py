@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from latecomer.eval.names import BEST_OF, RULES, Asked
-from latecomer.reports.frames.comparison import MODEL
-from latecomer.reports.frames.errors import client_errors, records
+from latecomer.reports.frames.errors import MODEL, client_errors, records
 
 SYSTEM = [*MODEL, "seed"]
 _HELD_OUT = "r0:"

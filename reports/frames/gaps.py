@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from latecomer.eval.names import method_facts
-from latecomer.reports.frames.comparison import CONFIDENCE, MODEL, holm
-from latecomer.reports.frames.errors import client_errors
+from latecomer.reports.frames.errors import CONFIDENCE, MODEL, client_errors, holm
 
 COLUMNS = (
     *MODEL,

@@ -12,8 +12,7 @@ import yaml
 
 from latecomer.eval.names import rules_for, statement
 from latecomer.reports.display.section import Material
-from latecomer.reports.frames.comparison import half_width
-from latecomer.reports.frames.errors import CONDITION, records
+from latecomer.reports.frames.errors import CONDITION, half_width, records
 from latecomer.reports.words import PROTOCOLS, over_what
 
 SCHEMA = 1

@@ -6,7 +6,7 @@ loads nothing from the network and needs no other file.
 
 import gc
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,19 +14,147 @@ from typing import Any
 
 import pandas as pd
 
-from latecomer.certify.page.blocks import Fold, Grid, Picture
-from latecomer.certify.page.template import rendered
+from latecomer.certify.page.blocks import Fold, Grid, Picture, rendered
+from latecomer.certify.words import count, counts
+from latecomer.declared import without_folder
 from latecomer.eval.results.rows import InputError, RunRecord, load_run, write_beside
-from latecomer.reports.display.pictures import Column, Plot, Writer
-from latecomer.reports.display.rendering import PAPER
+from latecomer.reports.display.drawing import FONTS
+from latecomer.reports.display.pictures import PAPER, Column, Plot, Table, Writer
 from latecomer.reports.display.section import Block, Files, Group, Heading, Material, Section, Text
-from latecomer.reports.display.style import FONTS
-from latecomer.reports.display.table import Table
-from latecomer.reports.page.first_line import about
-from latecomer.reports.page.layout import CHAPTERS, Chapter, placed, sections
-from latecomer.reports.page.method import FILES
-from latecomer.reports.page.questions import ASKS, asked, asking
-from latecomer.reports.page.shown_names import under_shown_names
+from latecomer.reports.frames.errors import group_sizes, split_tables
+from latecomer.reports.page.method import FILES, samples_per_client
+from latecomer.reports.page.questions import (
+    ASKS,
+    CHAPTERS,
+    Chapter,
+    asked,
+    asking,
+    placed,
+    sections,
+)
+from latecomer.reports.words import shown_names
+
+
+def under_shown_names(run: RunRecord) -> RunRecord:
+    """Return the run with methods of ``shown_names`` under the names they are shown by.
+
+    Models whose label is their method's plain name are renamed, and so are those trained beside
+    them (``fedma r1:tuned``); a label that the study gave stays. The run directory is not touched.
+
+    Parameters
+    ----------
+    run : RunRecord
+
+    Returns
+    -------
+    RunRecord
+        The same object where there is nothing to rename.
+    """
+    rows, methods = run.rows, list(run.study.get("methods") or ())
+    own = rows["method"].isin(list(shown_names()))
+    entries = [_entry(one) for one in methods]
+    if not own.any() and not any(one["name"] in shown_names() for one in entries):
+        return run
+    given = {one["label"] for one in entries if one["label"] != one["name"]}
+    shown = [
+        shown_name(str(method), str(label), given)
+        for method, label in rows.loc[own, ["method", "label"]].itertuples(index=False)
+    ]
+    rows = rows.copy()
+    rows.loc[own, "label"] = shown
+    methods = [
+        {**entry, "label": shown_name(entry["name"], entry["label"], given)}
+        if entry["name"] in shown_names()
+        else one
+        for one, entry in zip(methods, entries, strict=True)
+    ]
+    cells = tuple(replace(cell, config=_renamed(cell.config, given)) for cell in run.cells)
+    return replace(run, rows=rows, cells=cells, study={**run.study, "methods": methods})
+
+
+def shown_name(method: str, label: str, given: set[str]) -> str:
+    """Return what a label of a method is shown as; labels that a study gave stay.
+
+    >>> shown_name("fedma", "fedma", set()), shown_name("fedma", "fedma, all clients", set())
+    ('FedMA (one-shot matching)', 'FedMA (one-shot matching), all clients')
+    >>> shown_name("fedma", "fedma of ours", {"fedma of ours"}), shown_name("pefll", "a", set())
+    ('fedma of ours', 'a')
+    """
+    beside = label.removeprefix(method)
+    if method not in shown_names() or label in given or not label.startswith(method):
+        return label
+    return shown_names()[method] + beside if beside[:1] in ("", " ", ",") else label
+
+
+def _entry(method: Any) -> dict[str, Any]:
+    """Return a study's method as its settings, with name and label."""
+    told = dict(method) if isinstance(method, Mapping) else {"name": method}
+    name = str(told["name"])
+    return {**told, "name": name, "label": str(told.get("label") or name)}
+
+
+def _renamed(config: dict[str, Any], given: set[str]) -> dict[str, Any]:
+    method = config.get("method")
+    if not isinstance(method, Mapping) or method.get("name") not in shown_names():
+        return config
+    name = str(method["name"])
+    changed: dict[str, Any] = {
+        "method": {**method, "label": shown_name(name, str(method["label"]), given)}
+    }
+    if "of" in config:
+        changed["of"] = shown_name(name, str(config["of"]), given)
+    return {**config, **changed}
+
+
+# What the clients of a group did, in the order of the line.
+_DID = {"seen": "trained", "certification": "held out", "novel": "new"}
+
+
+def about(material: Material) -> str:
+    """Name data, clients, rounds, seeds and network, as far as the run has them on record.
+
+    Parameters
+    ----------
+    material : Material
+        Of the run.
+    """
+    study = material.study
+    rounds, seeds = (study.get("train") or {}).get("rounds"), material.rows["seed"].nunique()
+    target = str((study.get("model") or {}).get("target") or "")
+    if target == "auto":
+        target = str(material.run.env.get("network") or target)
+    parts = [
+        _data(material),
+        _clients(material.rows),
+        count(int(rounds), "round") if rounds else "",
+        count(seeds, "seed") if seeds else "",
+        f"network {without_folder(target)}" if target else "",
+    ]
+    return " \N{MIDDLE DOT} ".join(part for part in parts if part)
+
+
+def _data(material: Material) -> str:
+    """Name the data, and say how many samples of how many classes the clients hold of it."""
+    named = [str(name) for name in material.rows["dataset"].unique() if name]
+    table = pd.DataFrame([row for one in split_tables(material.run, "label_counts") for row in one])
+    classes = [name for name in table.columns if str(name).startswith("class_")]
+    held = int(table[classes].to_numpy(dtype=float).sum()) if classes else 0
+    told = [f"{held:,} samples, {counts([len(classes)], 'class')}"] if held else []
+    return ", ".join(named[:1] + told)
+
+
+def _clients(rows: pd.DataFrame) -> str:
+    sizes = group_sizes(rows)
+    told = [(sizes[group], did) for group, did in _DID.items() if sizes[group]]
+    if not told:
+        return ""
+    said = [
+        f"{n:,} clients {did}" if not place else f"{n:,} {did}"
+        for place, (n, did) in enumerate(told)
+    ]
+    each = samples_per_client(rows).replace(" support,", " +").removesuffix(" query")
+    return ", ".join(said) + (f" ({each} samples each)" if each else "")
+
 
 # Objects created between two searches for cycles.
 SELDOM = 200_000

@@ -1,17 +1,181 @@
-"""What a study asks, and the answer to each question."""
+"""What a study asks, the answer to each question, and what stands where on the page."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
-from latecomer.eval.names import QUESTIONS, ROUTES
+import pandas as pd
+from markupsafe import Markup
+
+from latecomer.certify.words import count, listing, percent, points, shift_name
+from latecomer.eval.names import QUESTIONS, ROUTES, statement
 from latecomer.eval.results.rows import InputError
-from latecomer.reports.accuracy.answer import answer_accuracy
-from latecomer.reports.display.answer import Answer, Question
-from latecomer.reports.display.section import Material
-from latecomer.reports.page.layout import WINGS, held
+from latecomer.reports.accuracy.errors import answer_accuracy, said_of_errors
+from latecomer.reports.checks import CHECKS, by_check, findings, findings_file
+from latecomer.reports.display.naming import as_subject, model_called
+from latecomer.reports.display.section import (
+    Answer,
+    Block,
+    Files,
+    Group,
+    Items,
+    Material,
+    Question,
+    Section,
+    Text,
+)
+from latecomer.reports.frames.errors import (
+    CONTROL,
+    MODEL,
+    failures_frame,
+    primary_predictor,
+    records,
+)
+from latecomer.reports.guarantees.certificate import declared_certificates
+from latecomer.reports.words import between, bound_name, sentence_case, span
 
 __all__ = ["ASKS", "QUESTIONS", "Answer", "answers", "asked", "asking", "only_runs"]
+
+T = TypeVar("T")
+# Every Section that a module of these folders holds can stand on a page.
+WINGS = ("accuracy", "guarantees", "shift", "clients", "page")
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A part of the page with a heading, which its navigation names.
+
+    Attributes
+    ----------
+    name : str
+        Its anchor.
+    title : str
+    sections : tuple of str
+        Names of its sections from top to bottom.
+    box : tuple of str
+        Names of the sections in its opening box; a chapter with a box shows no heading.
+    open_for : tuple of str, optional
+        Questions of a study for which it is open; for others it is folded, as what does not answer
+        the question makes a page long.  None: always open.
+    """
+
+    name: str
+    title: str
+    sections: tuple[str, ...]
+    box: tuple[str, ...] = ()
+    open_for: tuple[str, ...] | None = None
+
+    def is_folded(self, asked: Sequence[str]) -> bool:
+        """Say whether it is folded in the page of a study that asks this."""
+        return self.open_for is not None and not set(self.open_for) & set(asked)
+
+
+CHAPTERS = (
+    Chapter(
+        "answer", "Answer", ("every-model",), box=("scale", "asked", "checks", "missing-cells")
+    ),
+    Chapter(
+        "accuracy",
+        "Accuracy",
+        (
+            *("best", "accuracy", "gap", "sameness", "training", "convergence"),
+            *("denoising", "comparison", "serving", "paper"),
+        ),
+        open_for=("accuracy", "paper"),
+    ),
+    Chapter(
+        "guarantees",
+        "Guarantees",
+        (
+            *(
+                "bounds",
+                "each-bound",
+                "issued-afterwards",
+                "variances",
+                "slack",
+                "bound-order",
+                "prices",
+            ),
+            *("certified-shares", "error-distribution", "next-client", "sets", "next-population"),
+        ),
+        open_for=(),
+    ),
+    Chapter(
+        "shift",
+        "Shift",
+        ("answers-under-shift", "shift", "shift-effect", "samples-missing"),
+        open_for=(),
+    ),
+    Chapter(
+        "clients",
+        "Clients",
+        (
+            *("classes", "distances", "likeness"),
+            *("descriptors", "descriptor-ranks", "mix-and-match"),
+        ),
+        open_for=(),
+    ),
+    Chapter(
+        "method",
+        "How it was done",
+        ("set-up", "protocol", "protocols", "failures", "commands", "bibtex", "files"),
+    ),
+)
+"""A page whose sections are grouped by subject."""
+
+
+def sections() -> dict[str, Section]:
+    """Find every section by its name, in the modules of the folders that hold them.
+
+    Raises
+    ------
+    ValueError
+        When two sections share a name.
+
+    Examples
+    --------
+    >>> sections()["gap"].show.__module__
+    'latecomer.reports.accuracy.errors'
+    """
+    by_name: dict[str, Section] = {}
+    for section in held(Section):
+        if by_name.setdefault(section.name, section) is not section:
+            raise ValueError(f"two sections of the page are named {section.name!r}")
+    return by_name
+
+
+def held(kind: type[T], wings: Sequence[str] = WINGS) -> Iterator[T]:
+    """Yield what the modules of these folders hold of one kind, folder by folder."""
+    for wing in wings:
+        package = import_module(f"latecomer.reports.{wing}")
+        for name in sorted(module.name for module in iter_modules(package.__path__)):
+            module = import_module(f"{package.__name__}.{name}")
+            yield from (one for one in vars(module).values() if isinstance(one, kind))
+
+
+def placed(
+    chapters: tuple[Chapter, ...], known: dict[str, Section]
+) -> list[tuple[Chapter, list[Section], list[Section]]]:
+    """List each chapter with the sections of its box and those below.
+
+    A section that no chapter lists stands at the end of the chapter that it names itself, so a
+    new section needs no entry here.
+    """
+    listed = {name for chapter in chapters for name in (*chapter.box, *chapter.sections)}
+    rest = [section for name, section in known.items() if name not in listed]
+    return [
+        (
+            chapter,
+            [known[name] for name in chapter.box],
+            [known[name] for name in chapter.sections]
+            + [section for section in rest if section.chapter == chapter.name],
+        )
+        for chapter in chapters
+    ]
+
 
 _ANSWERS = {one.name: one.answer for one in held(Question, WINGS[:-1])}
 ASKS: Mapping[str, Callable[[Material], Answer | None]] = MappingProxyType(
@@ -106,3 +270,236 @@ def answers(material: Material) -> list[Answer]:
     given = [ASKS[kind](material) for kind in asked(material.study)]
     said = [one for one in given if one is not None]
     return said or [one for one in [answer_accuracy(material)] if one is not None]
+
+
+# More answers than this are folded away: the first screen is for the lowest.
+MOST_ANSWERS = 6
+
+
+def ranking(frame: pd.DataFrame) -> str:
+    """Say from what to what methods err on new clients, and name one only if a test does.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``accuracy_frame`` of the rows.
+    """
+    frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean", kind="stable")
+    return " ".join(said_of_errors(frame)) if len(frame) else "No new client was measured."
+
+
+def shift_answers(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> list[str]:
+    """Say in one sentence per shift how models err at its strongest, and what they lose.
+
+    Another data set is judged against its matched control, all else against no shift; ``frame`` is
+    the rows' ``shift_frame``, ``dealt`` the shifts that deal other clients.
+    """
+    shifts = [name for name in dict.fromkeys(frame["shift"]) if name != "none"]
+    said = []
+    for shift in sorted(name for name in shifts if not name.endswith(CONTROL)):
+        own = frame[frame["shift"] == shift]
+        matched = shift + CONTROL in shifts
+        severity = own["severity"].max()
+        own = own[own["severity"].isna()] if pd.isna(severity) else own[own["severity"] == severity]
+        before = shift + CONTROL if matched else "none"
+        known = frame[frame["shift"] == before].set_index("label")["mean"]
+        lost = (own.set_index("label")["mean"] - known).dropna().sort_values(kind="stable")
+        if lost.empty:
+            continue
+        errors = list(own["mean"])
+        told = f"errors {between(percent(min(errors)), percent(max(errors)))}"
+        if len(lost) == 1:
+            told = f"{model_called(lost.index[0])} has {percent(errors[0])} error"
+        ends = [points(lost.iloc[place]) for place in (0, -1)]
+        change = f"{ends[0]} to {ends[1]}" if len(lost) > 1 else ends[0]
+        against = "the control" if matched else "no shift"
+        if shift in dealt:
+            against = "other clients without shift"
+        name = sentence_case(shift_name(shift, severity))
+        said.append(f"{name}: {told}; against {against}, {change} points.")
+    return said
+
+
+def answers_by_method(
+    frame: pd.DataFrame, bounds: pd.DataFrame, study: Mapping[str, Any]
+) -> list[dict[str, str]]:
+    """Answer the study's question once per method, lowest new-client error first.
+
+    Parameters
+    ----------
+    frame, bounds : pandas.DataFrame
+        ``accuracy_frame`` and ``bound_frame`` of the rows.
+    study : mapping
+
+    Returns
+    -------
+    list of dict
+        ``label``, ``subject`` (its name before a verb), ``measured`` (about the measured error),
+        ``certified`` (about its certificate, empty when there is none) and ``terms`` (what the
+        certificate is about and what it cost).
+    """
+    frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
+    declared = declared_certificates(bounds, study)
+    of = {model: own for model, own in declared.groupby(MODEL)}
+    return [
+        {
+            "label": str(row["label"]),
+            "subject": as_subject(model_called(str(row["label"]))),
+            "measured": _measured(row),
+            **_certified(of.get((row["label"], row["predictor"]), declared.iloc[:0])),
+        }
+        for row in records(frame)
+    ]
+
+
+def shared_terms(given: Sequence[Mapping[str, str]]) -> str:
+    """Give the terms that most certified answers share; empty when no more than half do."""
+    terms = [answer["terms"] for answer in given if answer["terms"]]
+    most = max(terms, key=terms.count, default="")
+    return most if 2 * terms.count(most) > len(terms) else ""
+
+
+def _measured(row: Mapping[str, Any]) -> str:
+    n_clients, n_seeds = int(row["n_clients"]), int(row["n_seeds"])
+    counts = f"{count(n_clients, 'client')} \N{MULTIPLICATION SIGN} {count(n_seeds, 'seed')}"
+    if n_clients > 1:
+        counts = f"95% interval {percent(row['lower'])} to {percent(row['upper'])}, {counts}"
+    accuracy = f"{percent(1 - row['mean'])} accuracy"
+    return f"serves clients it never saw with {percent(row['mean'])} error, {accuracy} ({counts})"
+
+
+def _certified(own: pd.DataFrame) -> dict[str, str]:
+    """State one model's declared certificate, from one row per seed."""
+    if own.empty:
+        return {"certified": "", "terms": ""}
+    # A bound over a pool most of which was scored says little about the other clients: what it
+    # leaves for them tells how a new client is served.
+    mostly, values = bool(own["mostly"].iloc[0]), own["shown"]
+    left = int(own["pool"].iloc[0] - own["n_clients"].iloc[0]) if mostly else 0
+    whom = f" for the {count(left, 'client')} neither trained on nor scored" if mostly else ""
+    text = f"certified at most {span(list(values))}{whom}"
+    if (values >= 1).all():
+        text = f"its certificate is vacuous (100% or more){whom}"
+    elif (values >= 1).any():
+        text += " (vacuous where it reaches 100%)"
+    first = {**records(own)[0], "others": float("nan")}
+    said = statement(first, "a bound given below" if mostly else "the value")
+    terms = f"{bound_name(str(own['bound'].iloc[0]))}: {said}"
+    if mostly:
+        terms += f" The value is what that bound leaves{whom}, by themselves."
+    if len(own) > 1:
+        terms += f" One certificate for each of {len(own)} seeds; two values are their range."
+    return {"certified": text, "terms": terms}
+
+
+def _scale(material: Material) -> Iterator[Block]:
+    if said := only_runs(material.study):
+        yield Text(said, "failed")
+
+
+def _asked(material: Material) -> Iterator[Block]:
+    """Answer what the study asks: sentences, the figure, then the table and further figures."""
+    given = answers(material)
+    if not given:
+        yield Text("Nothing was measured that answers what the study asks.", "lead")
+    for answer in given:
+        yield Text(answer.sentence, "lead")
+        if answer.aside:
+            yield Text(answer.aside)
+        yield Items(answer.more)
+        yield from answer.figures[:1]
+        yield answer.table
+        yield from answer.figures[1:]
+
+
+def _best(material: Material) -> Iterator[Block]:
+    yield Text(ranking(material.accuracy), "lead")
+
+
+def _checks(material: Material) -> Iterator[Block]:
+    """Say what the checks found, once a check; fold the rest, why it matters and what to do.
+
+    The same goes beside the page as a table, ``checks.csv``.
+    """
+    found = findings(material, CHECKS.values())
+    yield Files({"checks.csv": findings_file(found)})
+    told = Markup("<strong>{0.check.code}</strong> {0.check.title}: {0.sentence}{1}")
+    if found:
+        grouped, first, others = by_check(found), [], []
+        for one, *rest in grouped:
+            first.append(told.format(one, f" ({len(rest)} more below)" if rest else ""))
+            others += [told.format(other, "") for other in rest]
+        yield Items(first, "checks")
+        if others:
+            yield Group([Items(others, "checks")], "What else they found")
+        lines = [
+            Markup(
+                "<strong>{0.code}</strong> {0.why} To clear it: {0.clear} Ignore it when: "
+                "{0.ignore} (<code>evaluation.ignore: [{0.code}]</code>)"
+            ).format(one.check)
+            for one, *_ in grouped
+        ]
+        yield Group([Items(lines, "checks")], "What the checks mean, and when to ignore them")
+    ignored = (material.study.get("evaluation") or {}).get("ignore") or ()
+    if ignored:
+        yield Text(f"Not checked, as the study says: {listing(list(ignored))}.", "note")
+
+
+def _missing(material: Material) -> Iterator[Block]:
+    cells, failed = material.run.cells, len(failures_frame(material.everything))
+    unfinished = sum(cell.status == "unfinished" for cell in cells)
+    said = [f"{failed}{f' of {len(cells)}' if cells else ''} cells failed."] if failed else []
+    said += [f"{unfinished} of {len(cells)} cells are not finished."] if unfinished else []
+    if said:
+        told = Markup('{} <a href="#failures">See which</a>').format(" ".join(said))
+        yield Text(told, "failed")
+
+
+def _each_method(material: Material) -> Iterator[Block]:
+    given = answers_by_method(material.accuracy, material.bounds, material.study)
+    shared = shared_terms(given)
+    lines = [_line(answer, shared) for answer in given]
+    colours = [material.looks[answer["label"]].colour for answer in given]
+    if lines:
+        yield Items(lines[:MOST_ANSWERS], "answers", colours[:MOST_ANSWERS])
+    more = len(lines) - MOST_ANSWERS
+    if more > 0:
+        rest = Items(lines[MOST_ANSWERS:], "answers", colours[MOST_ANSWERS:])
+        yield Group([rest], f"{more} more {'methods' if more > 1 else 'method'}")
+
+
+def _line(answer: Mapping[str, str], shared: str) -> Markup:
+    line = Markup("<strong>{subject}</strong> {measured}").format(**answer)
+    if answer["certified"]:
+        line += Markup('; <span class="certified">{certified}</span>').format(**answer)
+    line += "."
+    if answer["terms"] not in ("", shared):
+        line += Markup(' <span class="certified">{terms}</span>').format(**answer)
+    return line
+
+
+def _under_shift(material: Material) -> Iterator[Block]:
+    said = shift_answers(material.shifts, material.dealt)
+    if said:
+        yield Items(said, "shifted")
+
+
+def _every(material: Material) -> Iterator[Block]:
+    told = [*_each_method(material), *_terms(material)]
+    if told:
+        yield Group(told, "Every model in a sentence")
+
+
+def _terms(material: Material) -> Iterator[Block]:
+    shared = shared_terms(answers_by_method(material.accuracy, material.bounds, material.study))
+    if shared:
+        yield Text(f"Certified, {shared}", "note")
+
+
+SCALE = Section("scale", _scale)
+ASKED = Section("asked", _asked)
+BEST = Section("best", _best)
+CHECKED = Section("checks", _checks)
+MISSING = Section("missing-cells", _missing)
+EVERY_MODEL = Section("every-model", _every)
+UNDER_SHIFT = Section("answers-under-shift", _under_shift)

@@ -10,7 +10,7 @@ from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.outside import import_target
-from latecomer.models.task.frozen import Frozen
+from latecomer.models.task.stems import Frozen
 from latecomer.models.task.task import make_task
 
 BODY = Path(__file__).parents[2] / "docs" / "examples" / "networks" / "adapted_body.py"

@@ -16,7 +16,7 @@ from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 from torch import Tensor
 
 from latecomer.eval.devices import claim, device_name
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.studies.checking import parse_study
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.methods import make_method

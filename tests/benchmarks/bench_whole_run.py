@@ -10,7 +10,7 @@ import torch
 from contest import Finding
 from populations import N_CLASSES, SHAPE
 
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.studies.cells import cells_of
 from latecomer.eval.studies.checking import parse_study
 

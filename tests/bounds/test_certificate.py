@@ -20,7 +20,7 @@ from latecomer.bounds.certificate import (
     certificate,
     rounded_up,
 )
-from latecomer.bounds.one_data_set.pac_bayes import maurer
+from latecomer.bounds.one_data_set import maurer
 
 ENTRIES = sorted(bounds.CATALOGUE.values(), key=lambda entry: entry.name)
 # Mathematical functions of one or two plain arguments; everything else is keyword-only.

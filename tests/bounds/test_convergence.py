@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latecomer.bounds.convergence import pefll_31, pefll_31_minT
+from latecomer.bounds.training import pefll_31, pefll_31_minT
 
 SETTINGS = settings(max_examples=50, deadline=None, derandomize=True)
 SIZE = st.floats(1e-3, 1e3)

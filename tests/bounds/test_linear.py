@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from latecomer.bounds.linear import linear_optimum
+from latecomer.bounds.training import linear_optimum
 
 
 @pytest.fixture

@@ -20,8 +20,7 @@ import latecomer
 from latecomer.bounds.certificate import Array
 from latecomer.bounds.held_out import blend as blending
 from latecomer.bounds.held_out import star as aiming
-from latecomer.bounds.held_out.grid import STEPS, allowance
-from latecomer.bounds.held_out.orders import seeded_orders
+from latecomer.bounds.held_out.betting import STEPS, allowance, seeded_orders
 
 pytestmark = pytest.mark.theory
 

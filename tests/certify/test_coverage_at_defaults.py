@@ -30,8 +30,8 @@ from scipy.stats import beta, binom, hypergeom
 
 import latecomer
 from latecomer.bounds import product, product_wor, wsr_wor
-from latecomer.bounds.held_out import betting, betting_orders, blend, pool_betting, star
-from latecomer.bounds.held_out.grid import STEPS
+from latecomer.bounds.held_out import bets, betting, blend, finite_pool, star
+from latecomer.bounds.held_out.betting import STEPS
 from latecomer.bounds.held_out.star import limits
 from latecomer.certify import statements
 from latecomer.certify.rule import RULES, rules_for
@@ -116,8 +116,8 @@ def searches_end_at() -> Iterator[dict[str, float]]:
 
     places = {
         (betting, "first_refused"): of_falling_means,
-        (betting_orders, "first_refused"): of_falling_means,
-        (pool_betting, "_pool_root"): of_falling_means,
+        (bets, "first_refused"): of_falling_means,
+        (finite_pool, "_pool_root"): of_falling_means,
         (blend, "highest_unsure"): of_one_span,
         (blend, "kept_risk"): of_a_grid,
         # How far other orders would move the bound is asked at the bound alone.

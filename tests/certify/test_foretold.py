@@ -1,7 +1,7 @@
 import pytest
 
 from latecomer.bounds import reference_price_pool
-from latecomer.certify.foretold import foretold, refuse_too_few
+from latecomer.certify.planned import foretold, refuse_too_few
 from latecomer.errors import InputError
 
 

@@ -21,8 +21,8 @@ from latecomer.bounds import (
 )
 from latecomer.bounds.held_out.bets import product_mixture_bets
 from latecomer.bounds.held_out.betting import BET_WEIGHTS
-from latecomer.bounds.shift.ball_mixture import apart
-from latecomer.bounds.shift.planned_grid import planned_grid
+from latecomer.bounds.shift.balls import apart
+from latecomer.bounds.shift.duals import planned_grid
 from latecomer.certify.rule import MEAN_RULES, RULES
 from latecomer.errors import InputError
 from latecomer.eval import (

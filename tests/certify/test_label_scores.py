@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.bounds.next_client.client_sets import client_threshold
-from latecomer.certify.label_scores import (
+from latecomer.bounds.next_client import client_threshold
+from latecomer.certify.predicted_sets import (
     LABEL_SCORES,
     clients_needed,
     labels_kept,

@@ -7,8 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import latecomer
-from latecomer.certify.own_rule import DRAWS, coverage_of, own_rule
-from latecomer.certify.rule import RULES
+from latecomer.certify.rule import DRAWS, RULES, coverage_of, own_rule
 from latecomer.commands.app import app
 from latecomer.errors import InputError
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from latecomer.bounds import blend, product, reference_price
+from latecomer.bounds.held_out.betting import seeded_orders
 from latecomer.bounds.held_out.blend import blend_refuses
-from latecomer.bounds.held_out.orders import seeded_orders
-from latecomer.certify import ledger, planning
+from latecomer.certify import ledger, planned
 from latecomer.certify import watching as arriving
-from latecomer.certify.planned import plan_hold_out
-from latecomer.certify.planning import clients_to_hold_out
+from latecomer.certify.planned import clients_to_hold_out, plan_hold_out
 from latecomer.eval import InputError
 
 ASKED = {"target": 0.25, "expected": 0.17, "sd": 0.09}
@@ -19,7 +18,7 @@ PRODUCT = ASKED | {"rule": "product"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", [arriving, ledger, planning])
+@pytest.mark.parametrize("module", [arriving, ledger, planned])
 def test_examples(module):
     assert doctest.testmod(module).failed == 0
 
@@ -184,8 +183,8 @@ def test_bad_input_is_one_line(changes, said):
 
 
 def test_a_target_next_to_what_is_expected_has_a_floor():
-    assert planning._floor(0.10000000000000002, 0.1, 0.05) > 1e15
-    assert planning._floor(0.2, 0.1, 1 - 1e-16) == 1
+    assert planned._floor(0.10000000000000002, 0.1, 0.05) > 1e15
+    assert planned._floor(0.2, 0.1, 1 - 1e-16) == 1
 
 
 def test_what_was_asked_is_printed_in_the_digits_it_was_asked_in():

@@ -289,7 +289,7 @@ def test_a_pipe_is_read_once(tmp_path, monkeypatch):
     many(np.random.default_rng(2)).to_csv("predictions.csv", index=False)
     opened = []
     monkeypatch.setattr(
-        "latecomer.certify.sources.file_bytes",
+        "latecomer.certify.table.file_bytes",
         lambda path: opened.append(path) or (tmp_path / path).read_bytes(),
     )
     shown = CliRunner().invoke(app, ["certify", "predictions.csv", "--sets", ".1"])

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from latecomer.certify.label_scores import LABEL_SCORES
-from latecomer.certify.predicted_sets import label_sets
+from latecomer.certify.predicted_sets import LABEL_SCORES, label_sets
 from latecomer.eval.routes.kinds.sets import SetsOfLabels
-from latecomer.eval.routes.sets.issued import thresholds_of
+from latecomer.eval.routes.set_thresholds import thresholds_of
 
 DEFAULTS = SetsOfLabels(route="sets")
 TRIALS = 120

@@ -6,7 +6,7 @@ import pytest
 
 from latecomer.certify.every_kind import examples
 from latecomer.certify.rule import MEAN_RULES, RULES, rules_for
-from latecomer.certify.sentence_parts import FILE
+from latecomer.certify.sentences import FILE
 from latecomer.eval.names import parts_of, statement
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "statements.txt"

@@ -13,10 +13,9 @@ from scipy.integrate import quad
 from typer.testing import CliRunner
 
 from latecomer import watch_losses
-from latecomer.bounds.held_out.drift import drift_evidence
+from latecomer.bounds.held_out.arriving import drift_evidence
 from latecomer.certify.ledger import verify_ledger
-from latecomer.certify.likeness import unlikeness
-from latecomer.certify.watching import first_alarm, watch_plan
+from latecomer.certify.watching import first_alarm, unlikeness, watch_plan
 from latecomer.commands.app import app
 from latecomer.errors import InputError
 

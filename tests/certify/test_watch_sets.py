@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from latecomer import watch_losses
-from latecomer.certify.arriving_points import missed_in_order, reader_of
-from latecomer.certify.label_scores import LABEL_SCORES, labels_kept
 from latecomer.certify.ledger import verify_ledger
+from latecomer.certify.predicted_sets import LABEL_SCORES, labels_kept
+from latecomer.certify.watched import missed_in_order, reader_of
 from latecomer.certify.watching import arrivals_of, watch_plan
 from latecomer.commands.app import app
 from latecomer.errors import InputError

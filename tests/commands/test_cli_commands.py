@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import latecomer
 from latecomer.bounds import CATALOGUE
-from latecomer.certify.printed import rounded
+from latecomer.certify.words import rounded
 from latecomer.commands.app import app
 from latecomer.commands.arguments import signature
 from latecomer.commands.render import entry_lines

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from latecomer.commands.app import app
 from latecomer.eval.datasets import DATASETS
-from latecomer.eval.datasets.sources import SOURCES
+from latecomer.eval.datasets.registry import SOURCES
 
 
 def invoke(*arguments: str) -> tuple[int, str, str]:

@@ -11,7 +11,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from latecomer.commands.app import app
-from latecomer.commands.examples import EXAMPLES
+from latecomer.commands.arguments import EXAMPLES
 
 GROUP = typer.main.get_command(app)
 TABLE = "client,loss\n" + "".join(f"c{i},0.{i % 7}\n" for i in range(60))

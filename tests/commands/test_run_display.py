@@ -12,8 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from latecomer.commands.app import app
-from latecomer.commands.run_display import LineDisplay, TableDisplay, plan_line
-from latecomer.commands.run_table import CellsInWork
+from latecomer.commands.run_display import CellsInWork, LineDisplay, TableDisplay, plan_line
 from latecomer.eval.results.rows import make_row, write_rows
 from latecomer.eval.runs.runner import Event, Failure, RunResult
 from latecomer.eval.studies.loading import load_study
@@ -150,7 +149,7 @@ def test_a_gpu_that_nobody_named_is_mentioned(
 def test_torch_is_not_loaded_to_mention_a_gpu() -> None:
     code = (
         "import sys\n"
-        "from latecomer.eval.studies.device_choice import leaves_gpu_idle\n"
+        "from latecomer.eval.studies.loading import leaves_gpu_idle\n"
         "from latecomer.eval.studies.loading import load_study\n"
         "study = load_study('quickstart')\n"
         "for name in [name for name in sys.modules if name.split('.')[0] == 'torch']:\n"

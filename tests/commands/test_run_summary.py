@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from latecomer.commands.run_summary import _table, summary_lines
+from latecomer.commands.run_display import _table, summary_lines
 from latecomer.eval.results.rows import load_run, write_rows
 from latecomer.reports.page.questions import asked
 

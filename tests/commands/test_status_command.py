@@ -12,12 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from latecomer.commands.app import app
-from latecomer.commands.status_lines import tell_missing
-from latecomer.commands.tables import duration
+from latecomer.commands.finished_run import tell_missing
+from latecomer.commands.render import duration
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run, make_row, write_rows
-from latecomer.eval.runs.cell_directory import seal
-from latecomer.eval.runs.status import run_status
+from latecomer.eval.runs.cell_directory import run_status, seal
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import torch
 from latecomer.bounds import pefll_b1
 from latecomer.models import make_method
 from latecomer.models.engine.training import initial_state
-from latecomer.models.posteriors.bound_objectives import bounded_cross_entropy
+from latecomer.models.posteriors import bounded_cross_entropy
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = pd.read_csv(ROOT / "reports" / "reference" / "bound-training" / "bounds.csv")

@@ -7,7 +7,7 @@ import pytest
 
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
-from latecomer.reports.frames.populations import population_curves, population_points, worst_group
+from latecomer.reports.frames.bounds import population_curves, population_points, worst_group
 from latecomer.reports.guarantees.next_population import measured_frame
 
 pytestmark = pytest.mark.slow

@@ -18,9 +18,9 @@ from latecomer.eval.datasets.registry import DATASETS
 from latecomer.eval.measures.registry import MEASURES, PUBLISHED
 from latecomer.eval.results.rows import COLUMNS
 from latecomer.eval.routes.registry import ROUTE_SETTINGS
-from latecomer.eval.settings.questions import QUESTIONS
+from latecomer.eval.settings.study_sections import QUESTIONS
 from latecomer.eval.shifts.transforms import SHIFTS
-from latecomer.eval.splits.settings import SPLIT_SETTINGS
+from latecomer.eval.splits.registry import SPLIT_SETTINGS
 from latecomer.eval.studies.settings import Study, sections
 from latecomer.models.generators.encoders import ENCODERS
 from latecomer.models.generators.unlabelled_encoders import SET_ENCODERS

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from latecomer.models.families import embedding_phases
+from latecomer.models.families import described_clients
 from latecomer.models.families.described_clients import served
 from latecomer.models.methods import make_method
 from latecomer.models.task.clients import Samples
@@ -57,7 +57,7 @@ def test_views_average_descriptors_of_halves(program, asked):
     draw = torch.Generator().manual_seed(5)
     halves = [x[torch.randperm(len(x), generator=draw)[: len(x) // 2]] for _ in range(3)]
     told = sum(method.describe(asked.task, state, Samples(half, None)) for half in halves) / 3
-    made = row(embedding_phases.weights(asked.task, served(state.server), told[None]), 0)
+    made = row(described_clients.weights(asked.task, served(state.server), told[None]), 0)
     again = torch.Generator().manual_seed(5)
     model = method.personalize(asked.task, state, Samples(x, None), generator=again)
     expected = x @ made["head.weight"].T + made["head.bias"]

@@ -131,7 +131,7 @@ def saves(config, on_round, checkpoints):
     """Train ten rounds of nothing, slowly, in a slot; the rows say what the rounds added up to."""
     import torch
 
-    from latecomer.models.engine.checkpoint import Checkpoint
+    from latecomer.models.engine.training import Checkpoint
     from latecomer.models.task.state import State
 
     note(config)

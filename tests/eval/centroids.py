@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.task.state import part
 
 

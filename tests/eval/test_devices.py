@@ -15,24 +15,23 @@ from latecomer.commands.app import app
 from latecomer.errors import InputError
 from latecomer.eval.devices import claim, device_name, lacking
 from latecomer.eval.federation.groups import Store, build_federation
-from latecomer.eval.protocol.evaluate import evaluate_cell
-from latecomer.eval.routes.cells import read_cell
-from latecomer.eval.runs.executor import ONE_THREAD, Report
-from latecomer.eval.runs.job import Job, carry_out
-from latecomer.eval.runs.remote_worker import (
+from latecomer.eval.protocol import evaluate_cell
+from latecomer.eval.routes.registry import read_cell
+from latecomer.eval.runs.elsewhere import (
     Errand,
     Refusal,
     Setting,
     board_in,
     carry_out_elsewhere,
 )
+from latecomer.eval.runs.executor import ONE_THREAD, Report
+from latecomer.eval.runs.job import Job, carry_out
 from latecomer.eval.runs.runner import run
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.settings.study_sections import Shifts
 from latecomer.eval.studies.cells import Cell
 from latecomer.eval.studies.checking import parse_study
-from latecomer.eval.studies.device_choice import settled
-from latecomer.eval.studies.loading import load_study
+from latecomer.eval.studies.loading import load_study, settled
 from latecomer.models.methods import METHODS
 
 HERE = Path(__file__).parent

@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 from latecomer.commands.app import app
 from latecomer.errors import InputError
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.runs.directory import check_directory, declare
 from latecomer.eval.studies.checking import parse_study
-from latecomer.eval.studies.device_choice import settled
+from latecomer.eval.studies.loading import settled
 from latecomer.eval.training.setup import budget_of
 
 STUDY = {

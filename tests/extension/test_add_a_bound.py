@@ -36,14 +36,14 @@ import latecomer.bounds as bounds
 print("markov" in bounds.__all__, "markov" in dir(bounds), "numpy" in sys.modules)
 entry = bounds.CATALOGUE["markov"]
 print(round(float(bounds.markov(empirical_risk=.01, delta=.05)), 6), entry.family)
-from latecomer.reports.page.citations import citations
+from latecomer.reports.page.method import citations
 print(citations([], [entry.source]).splitlines()[0])
 """
 
 
 @pytest.mark.slow
 def test_one_file_opens_every_door(package):
-    package.write("bounds/one_data_set/markov.py", BOUND)
+    package.write("bounds/unseen_clients/markov.py", BOUND)
     listed, value, cited = package.run("-c", DOORS).splitlines()
     assert listed == "True True False", "to list the names loads nothing"
     assert value == "0.2 one data set"
@@ -53,7 +53,7 @@ def test_one_file_opens_every_door(package):
 
 @pytest.mark.slow
 def test_the_command_line_lists_and_computes_it(package):
-    package.write("bounds/one_data_set/markov.py", BOUND)
+    package.write("bounds/unseen_clients/markov.py", BOUND)
     assert "Markov's inequality for the mean loss" in package.run("-m", "latecomer", "bounds")
     told = package.run("-m", "latecomer", "bound", "markov", "empirical_risk=.01", "delta=.05")
     assert "0.2" in told

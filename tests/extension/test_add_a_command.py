@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from latecomer.commands.arguments import Json
-from latecomer.commands.tables import show_json
+from latecomer.commands.render import show_json
 
 
 def least(

@@ -27,7 +27,7 @@ READERS = (
 '''
 DOORS = """
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.datasets.sources import SOURCES
+from latecomer.eval.datasets.registry import SOURCES
 from latecomer.errors import InputError
 from latecomer.eval.splits.build import make_split
 from latecomer.eval.studies.loading import load_study

@@ -9,10 +9,9 @@ import pytest
 from latecomer.eval.results.rows import load_run
 from latecomer.reports import accuracy as errors
 from latecomer.reports import report
-from latecomer.reports.display.pictures import Plot
+from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Heading, Material, Text
-from latecomer.reports.display.table import Table
-from latecomer.reports.page.layout import CHAPTERS, Chapter, placed, sections
+from latecomer.reports.page.questions import CHAPTERS, Chapter, placed, sections
 
 # The module as whoever adds it writes it: frame, figure, table, words, and the section itself.
 SPREAD = '''
@@ -27,7 +26,7 @@ from latecomer.certify.words import percent
 from latecomer.reports.display.drawing import sheet, styled
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Section, Text
-from latecomer.reports.display.table import Table
+from latecomer.reports.display.pictures import Table
 from latecomer.reports.frames.errors import client_errors, records
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from latecomer.eval.runs.directory import write_environment
 from latecomer.eval.studies.loading import load_study
-from latecomer.reports.page.citations import citations
+from latecomer.reports.page.method import citations
 
 METHOD = '''
 """FedAvg whose server takes the median of what clients send."""
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from latecomer.models.engine.method import Personalization, predict_with
-from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.task.state import State, nest, part
 
 
@@ -55,9 +55,9 @@ train: {rounds: 2, cohort: 5, local_steps: 2, batch_size: 8}
 SAY = """
 import sys
 from latecomer.models.methods import METHODS
-from latecomer.reports.display.style import looks
-from latecomer.reports.page.citations import citations
-from latecomer.reports.page.shown_names import shown_name
+from latecomer.reports.display.drawing import looks
+from latecomer.reports.page.method import citations
+from latecomer.reports.page.page import shown_name
 
 print(list(METHODS)[-1], len(METHODS))
 print([line for line in citations(["median"]).splitlines() if line.startswith("@")])

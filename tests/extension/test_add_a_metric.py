@@ -51,7 +51,7 @@ import pandas as pd
 
 from latecomer.certify.words import percent
 from latecomer.reports.display.section import Section
-from latecomer.reports.display.table import Table
+from latecomer.reports.display.pictures import Table
 
 
 def _calibration(material):

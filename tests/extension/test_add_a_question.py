@@ -12,8 +12,8 @@ QUESTION = '''
 import pandas as pd
 
 from latecomer.certify.words import percent
-from latecomer.reports.display.answer import Answer, Question
-from latecomer.reports.display.table import Table
+from latecomer.reports.display.section import Answer, Question
+from latecomer.reports.display.pictures import Table
 from latecomer.reports.frames.errors import client_errors
 
 
@@ -55,8 +55,8 @@ def added(package):
     last = (
         '        "certificate": "What can be guaranteed to a client that joins after training?",\n'
     )
-    package.edit("eval/settings/questions.py", (last, last + more))
-    assert sorted(path.name for path in package.written) == ["questions.py", "spread.py"]
+    package.edit("eval/settings/study_sections.py", (last, last + more))
+    assert sorted(path.name for path in package.written) == ["spread.py", "study_sections.py"]
 
 
 @pytest.mark.slow

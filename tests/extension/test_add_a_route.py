@@ -13,10 +13,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from latecomer.bounds.certificate import certificate
-from latecomer.certify.sentence_parts import Parts, choice_of_clients, clients_meant
+from latecomer.certify.sentences import Parts, choice_of_clients, clients_meant
 from latecomer.eval.routes.kinds.declaration import Route
 from latecomer.eval.schema import Probability
-from latecomer.eval.settings.certificate import RouteSettings
+from latecomer.eval.settings.cell import RouteSettings
 
 
 class Hoeffding(RouteSettings):

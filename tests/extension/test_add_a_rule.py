@@ -72,4 +72,4 @@ def test_the_command_line_certifies_by_it(package):
 def test_a_rule_that_is_declared_twice_is_refused(package):
     package.write("certify/rules/again.py", RULE.replace('"hoeffding"', '"product"'))
     say = "try: import latecomer.certify.rule\nexcept ValueError as error: print(error)"
-    assert "'product' is declared twice, again by means" in package.run("-c", say)
+    assert "'product' is declared twice, again by shipped" in package.run("-c", say)

@@ -34,7 +34,7 @@ from latecomer.errors import InputError
 from latecomer.eval.shifts.populations import shifted_certification, shifted_populations
 from latecomer.eval.splits.build import make_split
 from latecomer.eval.studies.loading import load_study
-from latecomer.reports.display.style import looks
+from latecomer.reports.display.drawing import looks
 from latecomer.reports.shift.curves import shift_figure
 
 asked = ["shifts.inversion=[0.5, 1]", "certificates=[{rule: product, shifts: [inversion]}]"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from latecomer.eval.schema import Count
 from latecomer.eval.splits.kinds.declaration import Filled, SplitKind
-from latecomer.eval.splits.pool import Filling, check_sizes
+from latecomer.eval.splits.dealing import Filling, check_sizes
 
 
 class Runs(Filled):

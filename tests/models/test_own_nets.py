@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from latecomer.models.engine.paths import choose_path
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import RoundLog, train
+from latecomer.models.engine.vectorised import choose_path
 from latecomer.models.methods import make_method
 from latecomer.models.outside import import_target
 from latecomer.models.task import own_nets
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import body_names, features, head_names, layers
+from latecomer.models.task.own_nets import counted
 from latecomer.models.task.state import part
 from latecomer.models.task.task import Task, make_task
-from latecomer.models.task.tokens import counted
 
 NETWORKS = Path(__file__).resolve().parents[2] / "docs" / "examples" / "networks"
 CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=3, batch_size=4)

@@ -9,7 +9,7 @@ from torch import Generator
 
 from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.generators.encoders import encoder
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.clients import Clients, Samples

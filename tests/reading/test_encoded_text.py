@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from latecomer.commands.app import app
 from latecomer.errors import InputError
-from latecomer.reading.encoded_text import text_of
+from latecomer.reading.delimited import text_of
 
 WIDE = ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"]
 LOSSES = "client,loss\nann,0.1\nbob,0.3\ncy,0.2\n"

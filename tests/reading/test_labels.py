@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.errors import InputError
-from latecomer.reading.labels import are_characters, holds_quantity, is_gap, refuse_labels
+from latecomer.reading.ids import are_characters, holds_quantity, is_gap, refuse_labels
 
 GAPS = [
     *(None, float("nan"), pd.NA, pd.NaT, "", " ", "\u00a0", "NA", "na", "N/A", "#N/A", "NaN"),

@@ -13,8 +13,8 @@ from latecomer.certify.watching import read_plan
 from latecomer.commands.app import app
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.studies.declaration import assigned, set_key
 from latecomer.eval.studies.loading import load_study
+from latecomer.eval.studies.shipped import assigned, set_key
 from latecomer.reading.yaml_text import read_mapping, read_value, write_yaml
 
 # What each plain scalar is by the core schema of YAML 1.2, section 10.3.2.
@@ -199,11 +199,11 @@ def test_a_study_reads_the_file_whose_name_has_a_number_sign(tmp_path, monkeypat
         ("trained_on: a: b\n", "line 1: not YAML: a colon within a value"),
         ("bets: {0,5}\n", "0 is no key; a decimal comma? Write a point"),
         (f"run_length: {'9' * 400}\n", "a whole number has at most 300 digits, got 400"),
-        ("delta: .nan\n", "delta must lie strictly between 0 and 1, got nan"),
-        ("delta: .inf\n", "delta must lie strictly between 0 and 1, got inf"),
-        ("delta: yes\n", "delta must lie strictly between 0 and 1, got 'yes'"),
+        ("delta: .nan\n", "delta must lie strictly between 0 and 1, got delta=nan"),
+        ("delta: .inf\n", "delta must lie strictly between 0 and 1, got delta=inf"),
+        ("delta: yes\n", "delta must lie strictly between 0 and 1, got delta='yes'"),
         ("threshold: on\n", "threshold must lie in [0, 1], got 'on'"),
-        ("delta: 0,05\n", "delta must lie strictly between 0 and 1, got '0,05'"),
+        ("delta: 0,05\n", "delta must lie strictly between 0 and 1, got delta='0,05'"),
         ("loss_max: 1e400\n", "loss_max must lie in [1e-300, 1e+300], got inf"),
     ],
 )

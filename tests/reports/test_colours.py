@@ -14,7 +14,7 @@ import pytest
 from latecomer.certify import page as loss_page
 from latecomer.eval.names import ROUTES
 from latecomer.models.methods import METHODS
-from latecomer.reports.display.style import looks
+from latecomer.reports.display.drawing import looks
 
 SEEN_BY = {
     "all cones": np.eye(3),

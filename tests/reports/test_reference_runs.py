@@ -13,8 +13,7 @@ import yaml
 from latecomer.eval.results.kept_cells import ARCHIVE, PACKED_ROWS, rows_content
 from latecomer.eval.results.rows import load_run, read_records
 from latecomer.eval.runs import runner
-from latecomer.eval.runs.cell_directory import is_done
-from latecomer.eval.runs.status import run_status
+from latecomer.eval.runs.cell_directory import is_done, run_status
 from latecomer.eval.studies.loading import load_study
 
 ROOT = Path(__file__).resolve().parents[2]

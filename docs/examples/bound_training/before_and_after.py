@@ -28,7 +28,7 @@ from latecomer.eval.federation.groups import make_clients, standardisation
 from latecomer.eval.splits.build import make_split
 from latecomer.models import make_method, make_task
 from latecomer.models.engine.training import TrainConfig, initial_state, train
-from latecomer.models.posteriors.bound_objectives import bounded_cross_entropy
+from latecomer.models.posteriors import bounded_cross_entropy
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 

@@ -25,13 +25,12 @@ from torch import Generator
 
 from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.settings.cell import FederationSettings
-from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.method import Method, Predictor, predict_with
-from latecomer.models.engine.training import TrainConfig, train
-from latecomer.models.families import embedding_phases
+from latecomer.models.engine.training import Checkpoint, TrainConfig, train
+from latecomer.models.families import described_clients
 from latecomer.models.families.described_clients import served
 from latecomer.models.methods import make_method
-from latecomer.models.methods.hypernetworks.odpfl_hn import ODPFLHN
+from latecomer.models.methods.odpfl_hn import ODPFLHN
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import State, row
 from latecomer.models.task.task import Task, make_task
@@ -80,7 +79,7 @@ class Tried(ODPFLHN):
         ]
         with torch.no_grad():
             told = self.described(task, table, [support.x[rows] for rows in parts])
-            made = embedding_phases.weights(task, table, told.mean(dim=0, keepdim=True))
+            made = described_clients.weights(task, table, told.mean(dim=0, keepdim=True))
             return predict_with(task, row(made, 0))
 
 

@@ -16,11 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.errors import InputError, nearest
-from latecomer.eval.datasets.client_groups import in_groups
-from latecomer.eval.datasets.dataset import Dataset, make_dataset
-from latecomer.eval.datasets.frame_pickle import load_frame
-from latecomer.eval.datasets.locations import data_root, read_bytes, reading, require_file
-from latecomer.eval.datasets.reader import Reader, Source
+from latecomer.eval.datasets.dataset import Dataset, in_groups, make_dataset
+from latecomer.eval.datasets.reader import (
+    Reader,
+    Source,
+    data_root,
+    read_bytes,
+    reading,
+    require_file,
+)
+from latecomer.eval.datasets.restricted_pickle import load_frame
 
 VERSION = "0.2.10"
 """Version of the wheel that the fingerprints below are of."""

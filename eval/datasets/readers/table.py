@@ -1,4 +1,4 @@
-"""A user's own table as a CSV file, one sample per line."""
+"""A user's own table, one sample a row, as CSV or Parquet file."""
 
 import warnings
 from pathlib import Path
@@ -6,10 +6,8 @@ from typing import Any
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.columns import ROLES, columns_of, from_columns
-from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.datasets.locations import given_path, reading, require_file
-from latecomer.eval.datasets.reader import Reader
-from latecomer.eval.datasets.text_form import form_of, header_of
+from latecomer.eval.datasets.dataset import Dataset, form_of, header_of
+from latecomer.eval.datasets.reader import Reader, given_path, reading, require_file
 
 
 def read_table(*, path: str | Path, **roles: Any) -> Dataset:
@@ -33,7 +31,7 @@ def read_table(*, path: str | Path, **roles: Any) -> Dataset:
         require_file(file)
         names, begins = header_of(file)
         try:
-            frame = _frame(file, names, begins, roles)
+            frame = _csv_frame(file, names, begins, roles)
             columns = columns_of(
                 frame, file.stem, f"CSV file {file}", folder=file.parent, text=True
             )
@@ -52,7 +50,7 @@ def _asked(roles: dict[str, Any]) -> list[object]:
     return [roles.get("label") or "label", roles.get("client") or "client", roles.get("image")]
 
 
-def _frame(file: Path, names: list[str], begins: int, roles: dict[str, Any]) -> Any:
+def _csv_frame(file: Path, names: list[str], begins: int, roles: dict[str, Any]) -> Any:
     import pandas as pd
 
     with warnings.catch_warnings():
@@ -73,11 +71,53 @@ def _frame(file: Path, names: list[str], begins: int, roles: dict[str, Any]) -> 
     return frame
 
 
+def read_parquet(*, path: str | Path, **roles: Any) -> Dataset:
+    """Read a Parquet file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    **roles
+        Roles of the columns: see :func:`~latecomer.eval.datasets.columns.from_columns`. Pictures
+        may be paths, or the bytes of files, as Hugging Face writes them.
+
+    Raises
+    ------
+    InputError
+        The file is absent or damaged, pyarrow is not installed, or a column is absent or holds
+        something else.
+    """
+    file = given_path(path, "a Parquet file")
+    with reading(file, "data.path"):
+        require_file(file)
+        frame, about = _parquet_frame(file), f"Parquet file {file}"
+        return from_columns(columns_of(frame, file.stem, about, folder=file.parent), **roles)
+
+
+def _parquet_frame(file: Path) -> Any:
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(file)
+    except ImportError as error:
+        raise InputError(
+            "Parquet is read with pyarrow, which is not installed: pip install 'latecomer[data]'"
+        ) from error
+
+
 READERS = (
     Reader(
         name="table",
         description="your own CSV file: columns of features or of paths to images, label, client",
         read=read_table,
+        required=("path",),
+        optional=ROLES,
+    ),
+    Reader(
+        name="parquet",
+        description="your own Parquet file, with columns as a table has them",
+        read=read_parquet,
         required=("path",),
         optional=ROLES,
     ),

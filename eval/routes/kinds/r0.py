@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from latecomer.bounds.checks import failure_probability
-from latecomer.certify.bands import BANDS
-from latecomer.certify.own_rule import held_to_contract
+from latecomer.certify.further_statements import BANDS
 from latecomer.certify.page.svg import CERTIFIED
 from latecomer.certify.rule import (
     BEST_OF,
@@ -17,17 +16,17 @@ from latecomer.certify.rule import (
     MEAN_RULES,
     RULE_WITHOUT_ORDERS,
     RULES,
+    held_to_contract,
     level_of,
     rules_for,
 )
 from latecomer.certify.rules.declaration import is_own
 from latecomer.checks import checked, short
 from latecomer.errors import InputError
-from latecomer.eval.routes.kinds.asked_shifts import AskedShifts, names_of, shifts_asked
-from latecomer.eval.routes.kinds.declaration import Route
-from latecomer.eval.routes.scored_populations import BETS
+from latecomer.eval.routes.kinds.declaration import AskedShifts, Route, names_of, shifts_asked
+from latecomer.eval.routes.scored_clients import BETS
 from latecomer.eval.schema import Count, Legal, Number, Probability, Seed, one_of, sequence
-from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
+from latecomer.eval.settings.cell import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.splits.registry import check_outside, sampling_of
 from latecomer.models.outside import file_hash
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from latecomer.certify.sentence_parts import (
+from latecomer.certify.sentences import (
     Certificate,
     Parts,
     are_independent,

@@ -2,11 +2,11 @@
 
 from typing import ClassVar, Literal
 
-from latecomer.certify.sentence_parts import Certificate, Parts, choice_of_clients, clients_meant
+from latecomer.certify.sentences import Certificate, Parts, choice_of_clients, clients_meant
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import Route
 from latecomer.eval.schema import Count, Probability
-from latecomer.eval.settings.certificate import RouteSettings, SplitLike
+from latecomer.eval.settings.cell import RouteSettings, SplitLike
 from latecomer.eval.splits.registry import check_outside
 
 

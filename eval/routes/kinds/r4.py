@@ -5,13 +5,13 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator
 
 from latecomer.certify.rule import rules_for
-from latecomer.certify.sentence_parts import BOTH, ENVIRONMENT, FRESH, Certificate, Parts
+from latecomer.certify.sentences import BOTH, ENVIRONMENT, FRESH, Certificate, Parts
 from latecomer.certify.words import count
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import Route, TrainingRoute, overlap_said
 from latecomer.eval.routes.r4_progressive import Plan, plan_of
 from latecomer.eval.schema import Count, one_of
-from latecomer.eval.settings.certificate import SplitLike, StudyLike
+from latecomer.eval.settings.cell import SplitLike, StudyLike
 
 
 class Progressive(TrainingRoute):

@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from latecomer.certify.label_scores import LABEL_SCORES, refuse_too_few
-from latecomer.certify.sentence_parts import (
+from latecomer.certify.predicted_sets import LABEL_SCORES, refuse_too_few
+from latecomer.certify.sentences import (
     Certificate,
     Parts,
     are_independent,
@@ -15,10 +15,9 @@ from latecomer.certify.sentence_parts import (
 )
 from latecomer.certify.words import percent
 from latecomer.errors import InputError
-from latecomer.eval.routes.kinds.asked_shifts import AskedShifts, names_of, shifts_asked
-from latecomer.eval.routes.kinds.declaration import Route
+from latecomer.eval.routes.kinds.declaration import AskedShifts, Route, names_of, shifts_asked
 from latecomer.eval.schema import Probability, one_of, sequence
-from latecomer.eval.settings.certificate import RouteSettings, SplitLike, StudyLike
+from latecomer.eval.settings.cell import RouteSettings, SplitLike, StudyLike
 from latecomer.eval.splits.registry import check_outside
 
 ScoreName = Annotated[str, BeforeValidator(one_of(LABEL_SCORES))]
@@ -107,7 +106,7 @@ ROUTES = (
     Route(
         name="sets",
         settings=SetsOfLabels,
-        work="latecomer.eval.routes.sets.issued:certify_sets",
+        work="latecomer.eval.routes.set_thresholds:certify_sets",
         heading="sets of labels",
         bound_names={name: f"sets by {score.words}" for name, score in LABEL_SCORES.items()},
         sentence=_sentence,

@@ -9,10 +9,18 @@ from pydantic import BeforeValidator, Field
 from latecomer.checks import whole
 from latecomer.errors import InputError
 from latecomer.eval.schema import Count, Label, Positive, sequence
-from latecomer.eval.splits.dealing import balanced_classes, class_totals, share_counts
-from latecomer.eval.splits.dirichlet import fill_dirichlet
+from latecomer.eval.splits.dealing import (
+    Filling,
+    Pool,
+    balanced_classes,
+    check_sizes,
+    class_totals,
+    fill_by_counts,
+    fill_by_weight,
+    fill_dirichlet,
+    share_counts,
+)
 from latecomer.eval.splits.kinds.declaration import ClassSets, Filled, SplitKind
-from latecomer.eval.splits.pool import Filling, Pool, check_sizes, fill_by_counts, fill_by_weight
 
 Ints = NDArray[np.int64]
 Groups = Annotated[tuple[Label, ...], BeforeValidator(sequence), Field(min_length=1)]

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from latecomer.eval.schema import Amount, Count, Number, Seed, Settings, Share
-from latecomer.eval.splits.law import Law
-from latecomer.eval.splits.pool import Filling
+from latecomer.eval.splits.dealing import Filling
+from latecomer.eval.splits.split import Law
 
 QUERY = 0.25
 """Share of a client's samples that it is scored on, unless the publisher has a test set."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from latecomer.models.engine.captured import Graphs
+from latecomer.models.engine.vectorised import Graphs
 
 LR, MOMENTUM, DECAY, CLIP = 2e-3, 0.9, 5e-5, 50.0
 Shapes = Mapping[str, tuple[int, ...]]

@@ -17,7 +17,7 @@ from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
 from latecomer.models.methods.fedavg import FedAvg
-from latecomer.models.methods.hypernetworks.pefll import PeFLL
+from latecomer.models.methods.pefll import PeFLL
 from latecomer.models.task.state import part
 from latecomer.models.task.task import make_task
 

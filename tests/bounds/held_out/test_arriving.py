@@ -20,7 +20,7 @@ from latecomer.bounds import (
     product_mixture_path,
     product_path,
 )
-from latecomer.bounds.held_out.drift import BETS
+from latecomer.bounds.held_out.arriving import BETS
 
 mp: Any = mpmath
 AT_ONE_TIME = {

@@ -22,7 +22,7 @@ from latecomer.bounds import (
     wsr_averaged,
     wsr_wor,
 )
-from latecomer.bounds.held_out.orders import seeded_orders
+from latecomer.bounds.held_out.betting import seeded_orders
 
 mp: Any = mpmath
 A_HAIR = mpf(1) / 10**11

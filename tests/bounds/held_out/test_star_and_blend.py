@@ -20,8 +20,7 @@ from latecomer.bounds import (
 )
 from latecomer.bounds.certificate import Array
 from latecomer.bounds.held_out import star as star_module
-from latecomer.bounds.held_out.betting import BET_WEIGHTS, product_mixture
-from latecomer.bounds.held_out.grid import last_kept
+from latecomer.bounds.held_out.betting import BET_WEIGHTS, last_kept, product_mixture
 from latecomer.bounds.held_out.star import along, highest_unsure, limits, star_ends, star_wealth
 
 DELTA = 0.05

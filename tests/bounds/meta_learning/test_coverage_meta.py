@@ -16,31 +16,35 @@ import pytest
 from scipy.special import expit, logit, xlogy
 from scipy.stats import beta, binom
 
+from latecomer.bounds.binary_kl import harmonic_total
 from latecomer.bounds.certificate import Certificate
-from latecomer.bounds.meta_learning.earlier import (
+from latecomer.bounds.meta_learning.kl_inverted import (
+    guan_lu_catoni,
+    guan_lu_kl,
+    multitask_kl,
+    two_step_kl,
+    zakerinia24,
+)
+from latecomer.bounds.meta_learning.pefll import (
     amit_meir,
     pacoh_holder,
+    pefll_32,
+    pefll_b1,
     pentina_lampert,
     rezazadeh_code,
 )
-from latecomer.bounds.meta_learning.kl_inverted import multitask_kl, two_step_kl
-from latecomer.bounds.meta_learning.learned_priors import guan_lu_catoni, guan_lu_kl, zakerinia24
-from latecomer.bounds.meta_learning.pefll import pefll_32, pefll_b1
 from latecomer.bounds.meta_learning.unequal_sizes import (
     catoni_unequal,
     pefll_b1_unequal,
     two_step_kl_unequal,
 )
-from latecomer.bounds.unit_scale import harmonic_total
 from latecomer.bounds.unseen_clients.description_length import aid_fast, aid_occam, occam_client
 from latecomer.bounds.unseen_clients.personal_priors import personal_prior_kl, personal_prior_pooled
 from latecomer.bounds.unseen_clients.single_level import (
     progressive,
     single_level_kl,
-    single_level_product,
-)
-from latecomer.bounds.unseen_clients.single_level_drawn import (
     single_level_kl_mc,
+    single_level_product,
     single_level_product_mc,
 )
 

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from latecomer.bounds.binary_kl import harmonic_total
 from latecomer.bounds.certificate import CATALOGUE, Certificate
 from latecomer.bounds.held_out.losses import chernoff_kl
-from latecomer.bounds.meta_learning import earlier as meta_classic
+from latecomer.bounds.meta_learning import kl_inverted, unequal_sizes
 from latecomer.bounds.meta_learning import kl_inverted as meta_kl
-from latecomer.bounds.meta_learning import learned_priors, unequal_sizes
 from latecomer.bounds.meta_learning import pefll as meta
-from latecomer.bounds.one_data_set.pac_bayes_trade_off import catoni
-from latecomer.bounds.unit_scale import harmonic_total
+from latecomer.bounds.meta_learning import pefll as meta_classic
+from latecomer.bounds.one_data_set import catoni
 from latecomer.bounds.unseen_clients import description_length, personal_priors
 from latecomer.bounds.unseen_clients import single_level as unseen
-from latecomer.bounds.unseen_clients import single_level_drawn as unseen_draws
+from latecomer.bounds.unseen_clients import single_level as unseen_draws
 
 MODULES = (
     meta,
     meta_classic,
     meta_kl,
-    learned_priors,
+    kl_inverted,
     unequal_sizes,
     unseen,
     description_length,
@@ -331,11 +331,11 @@ def test_orderings(
     assert b1["printed"] <= min(b1["maurer"], b1["subgauss"])
     two_step = float(meta_kl.two_step_kl(**call))
     assert two_step <= b1["maurer"] * (1 + 1e-12)
-    assert two_step <= float(learned_priors.guan_lu_kl(**call)) * (1 + 1e-12)
-    assert float(learned_priors.guan_lu_kl(**call | {"kl_hyper": 0.0})) == pytest.approx(
+    assert two_step <= float(kl_inverted.guan_lu_kl(**call)) * (1 + 1e-12)
+    assert float(kl_inverted.guan_lu_kl(**call | {"kl_hyper": 0.0})) == pytest.approx(
         float(meta_kl.two_step_kl(**call | {"kl_hyper": 0.0})), rel=1e-12
     )
-    zakerinia = learned_priors.zakerinia24(**call | {"sum_kl": 0.0}, kl_prior_hyper=sum_kl)
+    zakerinia = kl_inverted.zakerinia24(**call | {"sum_kl": 0.0}, kl_prior_hyper=sum_kl)
     assert float(zakerinia) == b1["maurer"]
 
     equal = dict(empirical_risk=risk, kl_hyper=kl_hyper, delta=delta)
@@ -469,8 +469,8 @@ def test_the_mean_size_of_unequal_clients_proves_nothing() -> None:
     common: dict[str, Any] = dict(empirical_risk=0, kl_hyper=0, n_clients=n, delta=0.05)
     heats = {"client_temperature": 1, "sample_temperature": 1}
     bounds: tuple[Callable[[int], Certificate], ...] = (
-        lambda m: learned_priors.guan_lu_catoni(**common, **heats, sum_kl=nats, n_samples=m),
-        lambda m: learned_priors.zakerinia24(**common, kl_prior_hyper=0, sum_kl=nats, n_samples=m),
+        lambda m: kl_inverted.guan_lu_catoni(**common, **heats, sum_kl=nats, n_samples=m),
+        lambda m: kl_inverted.zakerinia24(**common, kl_prior_hyper=0, sum_kl=nats, n_samples=m),
         lambda m: meta.pefll_b1(**common, sum_kl=nats, n_samples=m),
         lambda m: meta_classic.rezazadeh_code(**common, mean_kl=nats / n, n_samples=m),
     )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from latecomer.bounds.shift.client_shift import KINDS, divergence, nearest
+from latecomer.bounds.shift.adaptation import KINDS, divergence, nearest
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
 COUNTS = st.lists(st.integers(0, 200), min_size=5, max_size=5).filter(any)

@@ -9,8 +9,7 @@ from scipy.stats import binom
 from latecomer.bounds import ball_mixture, breaking_radius
 from latecomer.bounds.held_out.bets import product_mixture_bets
 from latecomer.bounds.held_out.betting import BET_WEIGHTS
-from latecomer.bounds.shift.duals import DUALS
-from latecomer.bounds.shift.planned_grid import planned_grid
+from latecomer.bounds.shift.duals import DUALS, planned_grid
 
 DELTA, K = 0.05, 30
 LEANING = product_mixture_bets(weights=BET_WEIGHTS)

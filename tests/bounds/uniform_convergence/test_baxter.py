@@ -11,17 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latecomer.bounds.uniform_convergence.seen_clients import (
-    baxter_thm4_m,
-    log_cover_ball,
-    pfedhn_eps,
-    pfedhn_M,
-)
-from latecomer.bounds.uniform_convergence.unseen_clients import (
+from latecomer.bounds.uniform_convergence import (
     baxter_eps_const,
     baxter_thm2_eps,
     baxter_thm2_m,
     baxter_thm2_n,
+    baxter_thm4_m,
+    log_cover_ball,
+    pfedhn_eps,
+    pfedhn_M,
 )
 
 SETTINGS = settings(max_examples=40, deadline=None, derandomize=True)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from latecomer.commands.app import app
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.datasets.cifar_pickle import load_cifar_pickle
+from latecomer.eval.datasets.restricted_pickle import load_cifar_pickle
 
 PY, BIN = "cifar-10-batches-py", "cifar-10-batches-bin"
 IDX = (

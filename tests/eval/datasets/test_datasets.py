@@ -25,7 +25,7 @@ def test_digits_are_the_real_ones():
 
 def test_digits_are_read_from_their_file_or_by_scikit_learn(monkeypatch):
     data = load_dataset({"name": "digits"})
-    monkeypatch.setattr("latecomer.eval.datasets.readers.digits._packed", lambda: None)
+    monkeypatch.setattr("latecomer.eval.datasets.readers.grey_digits._packed", lambda: None)
     other = load_dataset({"name": "digits"})
     assert (data.x.tobytes(), data.y.tobytes()) == (other.x.tobytes(), other.y.tobytes())
     assert data.class_names == other.class_names

@@ -10,7 +10,7 @@ from PIL import Image
 
 from latecomer import clients_from
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 
 RNG = np.random.default_rng(5)
 PIXELS = RNG.integers(0, 256, (60, 3, 8, 8), dtype=np.uint8)

@@ -16,9 +16,8 @@ import pytest
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import download as downloads
-from latecomer.eval.datasets.download import RECORD, download
-from latecomer.eval.datasets.fetching import fetch, unpack, verify
-from latecomer.eval.datasets.sources import SOURCES, Archive, Source
+from latecomer.eval.datasets.download import RECORD, download, fetch, unpack, verify
+from latecomer.eval.datasets.registry import SOURCES, Archive, Source
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from latecomer.errors import InputError
-from latecomer.eval.datasets.frame_pickle import load_frame
 from latecomer.eval.datasets.readers import federations
 from latecomer.eval.datasets.readers.federations import FEDERATIONS, VERSION, read_federation
+from latecomer.eval.datasets.restricted_pickle import load_frame
 
 BY_NAME = {one.name: one for one in FEDERATIONS}
 TABLE = {

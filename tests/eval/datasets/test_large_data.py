@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.datasets.readers import femnist
+from latecomer.eval.datasets.readers import handwriting
 
 # FEMNIST as LEAF counts it (all writers): 3,597 clients, 817,851 images.
 CLIENTS, IMAGES = 3_597, 817_851
@@ -59,7 +59,7 @@ def test_femnist_sized_npz_fits_in_memory(tmp_path):
 def test_leaf_shards_are_never_held_whole(small_files, tmp_path, monkeypatch):
     """Python holds a shard in ten times its file's size and more; one writer is a small part."""
     config = small_files("femnist", tmp_path)
-    monkeypatch.setattr(femnist, "_BLOCK", 64)
+    monkeypatch.setattr(handwriting, "_BLOCK", 64)
     shard = tmp_path / "femnist" / "train" / "all_data_0_niid_0_train_9.json"
     row = "[" + ", ".join(["0.4980392156862745"] * 784) + "]"
     writers = [f"w{i:02d}" for i in range(40)]

@@ -12,7 +12,7 @@ import pytest
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.datasets.array_pickle import load_arrays, load_boxed
+from latecomer.eval.datasets.restricted_pickle import load_arrays, load_boxed
 
 SIZES = {"train": 6, "test": 3}
 

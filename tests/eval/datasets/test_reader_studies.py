@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import make_row
 
 BY_CLASS = {"kind": "by_class", "clients": 6, "classes_per_client": 2}

@@ -11,7 +11,7 @@ from PIL import Image
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
-from latecomer.eval.datasets.readers import features
+from latecomer.eval.datasets.readers import arrays
 
 SIZES = {
     "cifar10": ((120, 3, 32, 32), 20, 10),
@@ -205,6 +205,6 @@ def test_feature_files(tmp_path):
 def test_each_name_of_a_column_is_looked_at_once(small_files, tmp_path, monkeypatch):
     """Not once for every other one, which took minutes for ten thousand columns."""
     asked = []
-    monkeypatch.setattr(features, "is_unnamed", lambda name: bool(asked.append(name)))
+    monkeypatch.setattr(arrays, "is_unnamed", lambda name: bool(asked.append(name)))
     data = load_dataset(small_files("yahoo_answers", tmp_path))
     assert len(asked) == len(set(asked)) == data.x.shape[1]

@@ -8,7 +8,7 @@ from latecomer.certify.predictor import score_clients
 from latecomer.errors import InputError
 from latecomer.eval.datasets.columns import as_classes, refuse_regression
 from latecomer.eval.datasets.from_objects import clients_from
-from latecomer.eval.datasets.readers.npz import read_npz
+from latecomer.eval.datasets.readers.arrays import read_npz
 
 RNG = np.random.default_rng(3)
 TARGETS = {

@@ -8,7 +8,7 @@ from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.federation.groups import build_federation, standardisation
 from latecomer.eval.settings.cell import FederationSettings
-from latecomer.eval.splits.clients import ClientRows
+from latecomer.eval.splits.split import ClientRows
 
 CONFIG = {
     "data": {"name": "digits"},

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from latecomer.eval.measures.blindness import BLIND_BELOW, model_spread
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.measures.differences import BLIND_BELOW, model_spread
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.studies.cells import cells_of
 from latecomer.eval.studies.checking import parse_study
 

@@ -1,7 +1,7 @@
 """Rows of what serving chose for each client."""
 
 from latecomer.eval.federation.groups import Group
-from latecomer.eval.measures.choices import choice_rows
+from latecomer.eval.measures.of_a_model import choice_rows
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from latecomer.eval.measures.bound_constants import (
+from latecomer.eval.measures.published_bounds import (
     _descriptor_lipschitz,
     dense_dimension,
     hypernetwork_constants,
@@ -11,8 +11,7 @@ from latecomer.eval.measures.bound_constants import (
 )
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
-from latecomer.models.generators.hypernetworks import hypernetwork
-from latecomer.models.generators.target_sizes import cut, sized_hypernetwork
+from latecomer.models.generators.hypernetworks import cut, hypernetwork, sized_hypernetwork
 from latecomer.models.methods import make_method
 from latecomer.models.task.state import part, row
 from latecomer.models.task.task import make_task

@@ -9,15 +9,13 @@ import torch
 
 from latecomer.bounds import pefll_31, pefll_31_minT
 from latecomer.errors import InputError
-from latecomer.eval.measures.lipschitz import jacobian_norm, steepest
-from latecomer.eval.measures.theorem31 import quantities, slope
-from latecomer.eval.measures.theorem31_rows import RATE_TERMS
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.measures.theorem31 import RATE_TERMS, jacobian_norm, quantities, slope, steepest
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.studies.checking import parse_study
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import initial_state, train
-from latecomer.models.generators import generation
-from latecomer.models.methods.hypernetworks.pefll import PeFLL
+from latecomer.models.generators import hypernetworks
+from latecomer.models.methods.pefll import PeFLL
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.task import make_task
 
@@ -71,7 +69,9 @@ def objective_at(task, clients, state, eta):
     total = 0.0
     for i in range(len(clients)):
         support = clients.support_of(i)
-        theta = generation.generate(task, {**state.server, **eta}, support.x[None], support.y[None])
+        theta = hypernetworks.generate(
+            task, {**state.server, **eta}, support.x[None], support.y[None]
+        )
         theta = {name: value[0] for name, value in theta.items()}
         ridge = sum(value.square().sum() for value in theta.values())
         total = total + task.loss(theta, support.x, support.y) + METHOD.lambda_theta * ridge
@@ -84,7 +84,7 @@ def objective_at(task, clients, state, eta):
 
 def test_the_gradient_is_autograds_of_the_whole_objective(tiny):
     task, clients, state = tiny
-    eta = {k: v.clone().requires_grad_() for k, v in generation.weights_of(state.server).items()}
+    eta = {k: v.clone().requires_grad_() for k, v in hypernetworks.weights_of(state.server).items()}
     whole = objective_at(task, clients, state, eta)
     expected = dict(zip(eta, torch.autograd.grad(whole, [*eta.values()]), strict=True))
     found = slope(METHOD, task, state, clients)
@@ -219,7 +219,7 @@ def test_the_first_state_is_the_one_that_training_begins_with(tiny):
     moved = offered[0].state.server
     assert all(torch.equal(value, longer.server[key]) for key, value in first.server.items())
     # One step of AdamW moves no weight further than its learning rate, decay aside.
-    for name, value in generation.weights_of(first.server).items():
+    for name, value in hypernetworks.weights_of(first.server).items():
         gap = (moved[name] - value).abs().max().item()
         assert 0 < gap < 1.1 * METHOD.server_lr
 

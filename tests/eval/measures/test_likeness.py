@@ -11,11 +11,11 @@ from scipy.stats import chisquare
 from sklearn.datasets import load_sample_images
 
 from latecomer.eval.federation.groups import build_federation
-from latecomer.eval.measures.likeness import SeenClients, likeness, rank_p, seen_clients
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.measures.differences import SeenClients, likeness, rank_p, seen_clients
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.settings.cell import FederationSettings
 from latecomer.eval.studies.checking import parse_study
-from latecomer.models.engine.growing import subset
+from latecomer.models.engine.training import subset
 from latecomer.models.task.clients import Clients
 
 SPLIT = {

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from latecomer.eval.federation.groups import build_federation
-from latecomer.eval.measures.descriptors import (
+from latecomer.eval.measures.differences import (
     class_proportions,
     descriptor_findings,
     rank_correlations,
 )
-from latecomer.eval.protocol.evaluate import evaluate_cell
-from latecomer.eval.routes.cells import read_cell
+from latecomer.eval.protocol import evaluate_cell
+from latecomer.eval.routes.registry import read_cell
 from latecomer.eval.settings.cell import TrainingCell, federation_settings
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.setup import setup_of

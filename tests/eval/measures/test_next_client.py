@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from latecomer.eval.measures.next_client import next_client_rows
+from latecomer.eval.measures.of_a_model import next_client_rows
 from latecomer.eval.scoring.scores import ClientScore
 
 

@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 from latecomer.eval.datasets.dataset import Dataset, make_dataset
 from latecomer.eval.federation import groups
 from latecomer.eval.federation.groups import Federation, Group, build_federation
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.scoring.label_shift import ByBbse
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import client_generator, score_group, score_groups

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from latecomer.bounds.held_out.losses import product
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import make_row
 from latecomer.models.engine.training import RoundLog
 

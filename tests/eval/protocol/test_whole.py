@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latecomer.eval.federation.groups import standardisation
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.routes.arrivals import joined
 from latecomer.eval.scoring.label_shift import pooled_shares
 from latecomer.eval.studies.checking import parse_study

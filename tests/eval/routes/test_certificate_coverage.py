@@ -18,8 +18,8 @@ from scipy.stats import binom
 from latecomer.bounds.held_out.counting import clopper_pearson
 from latecomer.bounds.held_out.losses import product, wsr_wor
 from latecomer.errors import InputError
-from latecomer.eval.protocol import evaluate as protocol
-from latecomer.eval.routes.cells import read_cell
+from latecomer.eval import protocol
+from latecomer.eval.routes.registry import read_cell
 from latecomer.eval.routes.scored_clients import Scored, certify_scores
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.studies.checking import parse_study

@@ -12,12 +12,11 @@ from scipy.stats import binom
 
 from latecomer.bounds import occam_client, occam_product, product
 from latecomer.eval.federation.groups import Group
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import make_row
-from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.r4_progressive import Plan
-from latecomer.eval.routes.r5_cell import certify_code
-from latecomer.eval.routes.r5_prefix_code import decode, encode
+from latecomer.eval.routes.r5_cell import certify_code, decode, encode
+from latecomer.eval.routes.registry import read_cell
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training import setup
 

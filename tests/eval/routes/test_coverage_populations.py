@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from latecomer.eval.routes.scored_clients import Scored
-from latecomer.eval.routes.scored_populations import ball_of, certify_populations
+from latecomer.eval.routes.scored_clients import Scored, ball_of, certify_populations
 from latecomer.eval.scoring.scores import ClientScore
-from latecomer.eval.splits.kinds.client_types import distances
+from latecomer.eval.splits.kinds.independent import distances
 
 pytestmark = pytest.mark.theory
 DELTA, TRIALS = 0.1, 120

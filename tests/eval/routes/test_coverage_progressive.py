@@ -24,8 +24,7 @@ from latecomer.eval.routes.r4_progressive import (
 )
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import score_group
-from latecomer.models.engine.growing import subset
-from latecomer.models.engine.training import TrainConfig
+from latecomer.models.engine.training import TrainConfig, subset
 from latecomer.models.methods import make_method
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State

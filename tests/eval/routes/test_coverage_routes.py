@@ -12,7 +12,7 @@ from latecomer.bounds import (
     two_step_fixed,
 )
 from latecomer.bounds.certificate import Array
-from latecomer.eval.routes.r3_personal_cut import cut_support
+from latecomer.eval.routes.kinds.r3 import cut_support
 
 pytestmark = pytest.mark.theory
 

@@ -7,16 +7,16 @@ import pandas as pd
 import pytest
 
 from latecomer.bounds.held_out.counting import clopper_pearson, dkw_band, pool_fraction
+from latecomer.bounds.held_out.finite_pool import pool_band
 from latecomer.bounds.held_out.losses import product
-from latecomer.bounds.held_out.pool_curve import pool_band
-from latecomer.bounds.shift.ball_mixture import ball_mixture, breaking_radius
+from latecomer.bounds.shift.balls import ball_mixture, breaking_radius
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.federation import groups as federations
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import make_row
-from latecomer.eval.routes.cells import read_cell
+from latecomer.eval.routes.registry import read_cell
 from latecomer.eval.splits.build import split_of
-from latecomer.eval.splits.settings import split_settings
+from latecomer.eval.splits.registry import split_settings
 from latecomer.eval.training import setup
 
 SPLIT = {

@@ -11,10 +11,10 @@ from scipy.stats import binom
 
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import build_federation
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes import r3_personal_priors as personal_priors
-from latecomer.eval.routes.r3_personal_cut import can_be_cut, cut_support, measured_samples
+from latecomer.eval.routes.kinds.r3 import can_be_cut, cut_support, measured_samples
 from latecomer.eval.routes.r3_personal_priors import pooled_certificate
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.checking import parse_study

@@ -11,10 +11,9 @@ from latecomer.bounds.held_out.losses import product
 from latecomer.certify.rule import rules_for
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Federation
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes import arrivals
-from latecomer.eval.routes.cells import read_cell
 from latecomer.eval.routes.kinds.r4 import Progressive
 from latecomer.eval.routes.r4_cell import evaluate_progressive
 from latecomer.eval.routes.r4_progressive import (
@@ -22,6 +21,7 @@ from latecomer.eval.routes.r4_progressive import (
     certify_progress,
     score_then_train,
 )
+from latecomer.eval.routes.registry import read_cell
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training import setup

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from latecomer.bounds.held_out.bets import product_mixture_bets
 from latecomer.bounds.held_out.betting import BET_WEIGHTS, product_mixture
 from latecomer.bounds.held_out.losses import product
-from latecomer.bounds.shift.ball_mixture import apart, ball_mixture
-from latecomer.bounds.shift.planned_grid import planned_grid
+from latecomer.bounds.shift.balls import apart, ball_mixture
+from latecomer.bounds.shift.duals import planned_grid
 from latecomer.errors import InputError
-from latecomer.eval.routes.scored_clients import Scored
-from latecomer.eval.routes.scored_populations import ball_of, certify_populations
+from latecomer.eval.routes.scored_clients import Scored, ball_of, certify_populations
 from latecomer.eval.scoring.scores import ClientScore
 
 RULES = ("tv_ball", "kl_ball", "chi2_ball", "subgroup")

@@ -11,17 +11,16 @@ import pytest
 
 from latecomer.bounds import client_threshold, confident_threshold
 from latecomer.errors import InputError
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import load_run, make_row
-from latecomer.eval.routes.sets.issued import thresholds_of
+from latecomer.eval.routes.set_thresholds import thresholds_of
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.setup import setup_of
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import initial_state
 from latecomer.reports import report
 from latecomer.reports.display.section import Material
-from latecomer.reports.guarantees.sets import sets_frame
-from latecomer.reports.guarantees.sets_answer import answer_sets
+from latecomer.reports.guarantees.sets import answer_sets, sets_frame
 from latecomer.reports.page.questions import asked
 
 SPLIT = {

@@ -11,11 +11,11 @@ from scipy.stats import binom
 from latecomer.bounds import single_level_kl_mc, single_level_product_mc
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Federation
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import make_row
-from latecomer.eval.routes.cells import read_cell
-from latecomer.eval.routes.r1_rows import certify_tuned
+from latecomer.eval.routes.r1_cell import certify_tuned
 from latecomer.eval.routes.r4_progressive import Plan
+from latecomer.eval.routes.registry import read_cell
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training import setup
 from latecomer.models.task.state import State

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes import r2_two_level as two_level
 from latecomer.eval.routes.r2_two_level import two_level_certificate

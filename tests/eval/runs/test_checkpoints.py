@@ -12,10 +12,9 @@ import torch
 
 from latecomer.errors import InputError
 from latecomer.eval.runs import checkpoints as checkpoint_files
-from latecomer.eval.runs.cell_directory import is_done
+from latecomer.eval.runs.cell_directory import Place, Progress, is_done, last_entry
 from latecomer.eval.runs.checkpoints import CellCheckpoints
 from latecomer.eval.runs.job import Job, carry_out
-from latecomer.eval.runs.progress import Place, Progress, last_entry
 from latecomer.eval.runs.stopping import (
     STOPPING,
     allow_stop,
@@ -25,9 +24,8 @@ from latecomer.eval.runs.stopping import (
 )
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, CheckpointEvery
-from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import train
+from latecomer.models.engine.training import Checkpoint, train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.state import State
 from latecomer.models.task.task import make_task
@@ -53,7 +51,7 @@ VARIANTS = [
     ("pefll", {"posterior": "gaussian"}),
     ("odpfl_hn", {"training": "two_phase"}),
 ]
-EVALUATE = "latecomer.eval.protocol.evaluate:evaluate_cell"
+EVALUATE = "latecomer.eval.protocol:evaluate_cell"
 
 
 def job_of(folder, method="fedavg", *, every=None, path="serial", **sections):

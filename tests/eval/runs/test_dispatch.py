@@ -7,17 +7,19 @@ import sys
 import pytest
 
 from latecomer.errors import InputError
-from latecomer.eval.runs.elsewhere import Lost, NoRoom, dispatch
-from latecomer.eval.runs.executor import ONE_THREAD, Retries
-from latecomer.eval.runs.job import Ending, Job
-from latecomer.eval.runs.remote_worker import (
+from latecomer.eval.runs.elsewhere import (
     Board,
     Errand,
+    Lost,
+    NoRoom,
     Refusal,
     Setting,
     board_in,
     carry_out_elsewhere,
+    dispatch,
 )
+from latecomer.eval.runs.executor import ONE_THREAD, Retries
+from latecomer.eval.runs.job import Ending, Job
 from latecomer.eval.studies.cells import Cell
 
 
@@ -166,7 +168,7 @@ def test_notes_and_rounds_come_through(jobs):
 
 
 def test_rows_that_do_not_show_up_here_end_the_run(jobs, monkeypatch):
-    monkeypatch.setattr("latecomer.eval.runs.elsewhere._LATE", 0.1)
+    monkeypatch.setattr("latecomer.eval.runs.elsewhere._LATE_CELL", 0.1)
     with pytest.raises(InputError, match=r"finished .* but its rows do not show up here"):
         kinds(Told(Ending("done"), FAILED, FAILED), jobs)
 
@@ -185,7 +187,7 @@ def replaced(errand, **about):
 
 
 def test_a_worker_that_sees_another_disk_says_so(errand, tmp_path, monkeypatch):
-    monkeypatch.setattr("latecomer.eval.runs.remote_worker._LATE", 0.0)
+    monkeypatch.setattr("latecomer.eval.runs.elsewhere._LATE_FILE", 0.0)
     other = Board(errand.board.folder, "another token")
     refusal = carry_out_elsewhere(replaced(errand, board=other))
     assert isinstance(refusal, Refusal)

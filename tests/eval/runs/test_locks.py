@@ -12,8 +12,15 @@ from pathlib import Path
 import pytest
 
 from latecomer.eval.runs import lock as locks
-from latecomer.eval.runs.lock import HeldError, Watch, held, owner_of
-from latecomer.eval.runs.lock_owner import Owner, parse_owner, this_process
+from latecomer.eval.runs.lock import (
+    HeldError,
+    Owner,
+    Watch,
+    held,
+    owner_of,
+    parse_owner,
+    this_process,
+)
 
 ELSEWHERE = Owner("ada", "another boot", 7, 1234, "t0")
 

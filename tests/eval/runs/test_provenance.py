@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from latecomer.eval.runs.provenance import environment
+from latecomer.eval.runs.directory import environment
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -24,7 +24,7 @@ import pytest
 import yaml
 
 from latecomer.eval.results.rows import read_rows
-from latecomer.eval.runs.lock_owner import parse_owner
+from latecomer.eval.runs.lock import parse_owner
 
 HERE = Path(__file__).parents[1]
 ROOT = HERE.parent.parent

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from latecomer.bounds.held_out.pool_betting import product_wor
+from latecomer.bounds.held_out.finite_pool import product_wor
 from latecomer.certify.rule import RULES
 from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import rows_content, rows_file
@@ -23,7 +23,7 @@ from latecomer.eval.results.rows import (
 )
 from latecomer.eval.runs.directory import check_directory
 from latecomer.eval.runs.reissue import LATE, declared_entries, reissue
-from latecomer.eval.scoring.scores_from_rows import scores_of
+from latecomer.eval.scoring.rows import scores_of
 from latecomer.eval.studies.loading import load_study
 
 REFERENCE = Path(__file__).resolve().parents[3] / "reports" / "reference" / "certificates-cifar10"

@@ -13,7 +13,7 @@ from PIL import Image
 
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run, read_rows
-from latecomer.eval.runs import adoption, runner, tally
+from latecomer.eval.runs import directory, runner, tally
 from latecomer.eval.runs.executor import Report
 from latecomer.eval.runs.job import carry_out, why
 from latecomer.eval.runs.runner import run
@@ -236,7 +236,7 @@ def test_a_run_that_is_stopped_while_it_adopts_goes_on(double, study, tmp_path, 
     done, out = tally.is_done, tmp_path / "out"
 
     def stopped(jobs, sources, note):
-        adoption.adopt(jobs[:2], sources, note)
+        directory.adopt(jobs[:2], sources, note)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tally, "adopt", stopped)

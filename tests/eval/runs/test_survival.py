@@ -21,12 +21,11 @@ import yaml
 from latecomer.errors import CannotWriteError, InputError
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs import lock as locks
-from latecomer.eval.runs.cell_directory import is_done
+from latecomer.eval.runs.cell_directory import is_done, run_status
 from latecomer.eval.runs.executor import Report
 from latecomer.eval.runs.job import attempt
-from latecomer.eval.runs.lock_owner import Owner, this_process
+from latecomer.eval.runs.lock import Owner, this_process
 from latecomer.eval.runs.runner import run
-from latecomer.eval.runs.status import run_status
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 

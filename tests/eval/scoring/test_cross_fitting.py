@@ -11,8 +11,7 @@ from latecomer.certify.predictor import client_folds
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.scoring import serving
-from latecomer.eval.scoring.cross_fitting import cross_fitted, fold_groups, merge_folds
-from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.scoring.scores import ClientScore, cross_fitted, fold_groups, merge_folds
 from latecomer.eval.scoring.serving import score_group
 from latecomer.eval.settings.cell import FederationSettings
 from latecomer.models.engine.training import TrainConfig, train

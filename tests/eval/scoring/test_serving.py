@@ -7,9 +7,14 @@ import pytest
 import torch
 
 from latecomer.eval.federation.groups import build_federation
-from latecomer.eval.scoring import one_after_another
-from latecomer.eval.scoring.serving import MASKS, client_generator, score_group, score_groups
-from latecomer.eval.scoring.side_by_side import score_side_by_side
+from latecomer.eval.scoring import serving
+from latecomer.eval.scoring.serving import (
+    MASKS,
+    client_generator,
+    score_group,
+    score_groups,
+    score_side_by_side,
+)
 from latecomer.eval.settings.cell import FederationSettings
 from latecomer.models.engine.method import versions
 from latecomer.models.engine.training import TrainConfig, train
@@ -91,7 +96,7 @@ def test_clients_that_groups_share_are_served_once_and_scored_as_before(
 
     monkeypatch.setattr(type(method), "serve_each", counted)
     for held in (1, 2**24):
-        monkeypatch.setattr(one_after_another, "_HELD", held)
+        monkeypatch.setattr(serving, "_HELD", held)
         made.clear()
         assert score_groups(method, task, state, groups, **options) == alone, held
         assert len(made) == len(seen.clients) + len(novel.clients)
@@ -215,7 +220,7 @@ def test_scores_are_those_of_each_client_by_itself(
             for model, measured in zip(models, tables, strict=True)
         ]
         for classes, together in product(("all", "zero"), (1, 30, 1_000)):
-            monkeypatch.setattr(one_after_another, "_PREDICTED", together)
+            monkeypatch.setattr(serving, "_PREDICTED", together)
             options = {"classes": classes, "measured_on": "support" if on_support else "query"}
             scores = scores_of(trained, task, group, name, **options)
             for score, support, measured, made in zip(

@@ -7,7 +7,7 @@ import pytest
 
 from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import ARCHIVE, cells_of
-from latecomer.eval.routes.cells import read_cell
+from latecomer.eval.routes.registry import read_cell
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.shipped import shipped_studies

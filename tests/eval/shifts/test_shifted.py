@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.runs.runner import _prepare
 from latecomer.eval.scoring.scores import ClientScore, paired_effect
 from latecomer.eval.shifts.other_data_set import fit_inputs, refill
-from latecomer.eval.shifts.own_function import apply_own, import_shift
-from latecomer.eval.shifts.populations import shifted_populations
+from latecomer.eval.shifts.populations import apply_own, import_shift, shifted_populations
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.studies.checking import parse_study
 

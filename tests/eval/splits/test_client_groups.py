@@ -12,7 +12,7 @@ from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.from_objects import clients_from
 from latecomer.eval.splits.build import make_split, split_of
-from latecomer.eval.splits.settings import split_settings
+from latecomer.eval.splits.registry import split_settings
 from latecomer.eval.splits.split import write_split
 from latecomer.eval.studies.checking import check_held_back, parse_study
 

@@ -12,7 +12,7 @@ from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.shifts.populations import shifted_populations
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.splits.further_clients import draw_from_other_law
-from latecomer.eval.splits.kinds.client_mixtures import dirichlet_distances
+from latecomer.eval.splits.kinds.independent import dirichlet_distances
 from latecomer.eval.splits.split import read_split, write_split
 
 DIGITS = load_dataset({"name": "digits"})

@@ -10,7 +10,7 @@ from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.shifts.populations import shifted_populations
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.splits.further_clients import draw_from_other_law
-from latecomer.eval.splits.kinds.client_types import distances
+from latecomer.eval.splits.kinds.independent import distances
 from latecomer.eval.splits.registry import IID_SPLITS, sampling_of
 from latecomer.eval.splits.split import read_split, write_split
 

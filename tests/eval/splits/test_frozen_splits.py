@@ -5,10 +5,10 @@ import pytest
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
-from latecomer.eval.protocol.evaluate import evaluate_cell
-from latecomer.eval.results.artifacts import write_artifact
+from latecomer.eval.protocol import evaluate_cell
+from latecomer.eval.results.rows import write_artifact
 from latecomer.eval.splits.build import deal_extrapolated, draw_clients, make_split, split_of
-from latecomer.eval.splits.settings import Frozen
+from latecomer.eval.splits.registry import Frozen
 from latecomer.eval.splits.split import frozen_hash, read_split, write_split
 from latecomer.eval.studies.checking import parse_study
 

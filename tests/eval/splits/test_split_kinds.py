@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.splits.build import label_counts, make_split
-from latecomer.eval.splits.dealing import log_dirichlet, stable_order
-from latecomer.eval.splits.dirichlet import draw_labels
+from latecomer.eval.splits.dealing import draw_labels, log_dirichlet, stable_order
 from latecomer.eval.splits.registry import SPLITS
 
 DIGITS = load_dataset({"name": "digits"})

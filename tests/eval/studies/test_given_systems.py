@@ -12,7 +12,7 @@ from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
-from latecomer.eval.scoring.side_by_side import score_side_by_side
+from latecomer.eval.scoring.serving import score_side_by_side
 from latecomer.eval.splits.build import make_split
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import frozen_hash

@@ -12,7 +12,7 @@ import yaml
 from safetensors.torch import save_file
 
 from latecomer.errors import InputError
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study

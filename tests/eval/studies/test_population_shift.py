@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
-from latecomer.bounds.shift.ball_mixture import ball_mixture
+from latecomer.bounds.shift.balls import ball_mixture
 from latecomer.certify.words import DASH
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
 from latecomer.eval.splits.build import split_of
-from latecomer.eval.splits.kinds.client_mixtures import dirichlet_distances
-from latecomer.eval.splits.kinds.client_types import distances
+from latecomer.eval.splits.kinds.independent import dirichlet_distances, distances
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.reports.display.section import Material
-from latecomer.reports.frames.populations import population_curves, population_points
+from latecomer.reports.frames.bounds import population_curves, population_points
 from latecomer.reports.guarantees.next_population import (
     measured_frame,
     measured_table,

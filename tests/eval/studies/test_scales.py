@@ -4,7 +4,7 @@ import pytest
 
 from latecomer.errors import InputError
 from latecomer.eval.studies.loading import load_study
-from latecomer.eval.studies.scales import changed, offered
+from latecomer.eval.studies.shipped import changed, offered
 
 STUDY = """
 study: table

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from latecomer.errors import InputError
 from latecomer.eval.studies.cells import content_id
 from latecomer.eval.studies.checking import parse_study
-from latecomer.eval.studies.declaration import read_yaml
 from latecomer.eval.studies.loading import load_study
-from latecomer.eval.studies.shipped import shipped_studies, shipped_texts
+from latecomer.eval.studies.shipped import read_yaml, shipped_studies, shipped_texts
 from latecomer.reading.yaml_text import read_shipped
 
 SMALL = """

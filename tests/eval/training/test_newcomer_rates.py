@@ -7,11 +7,11 @@ import torch
 
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group, build_federation
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.cells import cells_of
 from latecomer.eval.studies.checking import parse_study
-from latecomer.eval.training.newcomer_rates import REFITTED, tune_newcomers
+from latecomer.eval.training.curve import REFITTED, tune_newcomers
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import METHODS, make_method

@@ -7,12 +7,12 @@ import torch
 
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import build_federation
-from latecomer.eval.protocol.evaluate import evaluate_cell
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.curve import Curve, Plan, measured, restored, stored
-from latecomer.models.engine.checkpoint import Checkpoint
+from latecomer.models.engine.training import Checkpoint
 from latecomer.models.task.state import State
 
 RAW = {

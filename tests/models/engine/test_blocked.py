@@ -8,10 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import RoundLog, train
+from latecomer.models.engine.training import Checkpoint, RoundLog, train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import targets

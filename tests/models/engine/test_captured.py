@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from latecomer.eval.devices import claim
 from latecomer.models.engine import training as engine
-from latecomer.models.engine.captured import Graphs, capturable
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
+from latecomer.models.engine.vectorised import Graphs, capturable
 from latecomer.models.methods import METHODS, make_method
-from latecomer.models.methods.hypernetworks.pefll import PeFLL
+from latecomer.models.methods.pefll import PeFLL
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task, make_task

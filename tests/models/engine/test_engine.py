@@ -14,9 +14,9 @@ from latecomer.models.engine.method import Context, Finish, Method, Predictor, S
 from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.engine.training import DivergedError, RoundLog, train
 from latecomer.models.methods.fedavg import FedAvg
-from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
 from latecomer.models.methods.local import Local
 from latecomer.models.methods.per_fedavg import PerFedAvg
+from latecomer.models.methods.pfedhn import PFedHN
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, part
 from latecomer.models.task.task import Task

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from latecomer.models.engine.growing import admit, subset, train_on
 from latecomer.models.engine.schedule import Schedule
-from latecomer.models.engine.training import TrainConfig, train
+from latecomer.models.engine.training import TrainConfig, admit, subset, train, train_on
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from latecomer.models.engine.paths import choose_path
+from latecomer.models.engine.vectorised import choose_path
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task.targets import ConvNet
 from latecomer.models.task.task import Task, make_task

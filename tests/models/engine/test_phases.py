@@ -10,10 +10,17 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.local_steps import LocalSGD, fine_tune
 from latecomer.models.engine.method import Context, Predictor
-from latecomer.models.engine.phases import Phase, Stage, divide, plan, refuse_few_rounds
-from latecomer.models.engine.schedule import Cohort, TrainConfig
+from latecomer.models.engine.schedule import (
+    Cohort,
+    Phase,
+    Stage,
+    TrainConfig,
+    divide,
+    plan,
+    refuse_few_rounds,
+)
 from latecomer.models.engine.training import train
-from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import body_names, features, head_names, join, layers
 from latecomer.models.task.state import Params, State, part

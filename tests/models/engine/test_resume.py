@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.schedule import Schedule, TrainConfig
-from latecomer.models.engine.training import RoundLog, initial_state, one_round, train
+from latecomer.models.engine.training import Checkpoint, RoundLog, initial_state, one_round, train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from latecomer.models.engine import weights_in_rows
+from latecomer.models.engine import local_steps
 from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm, fine_tune, local_sgd
 from latecomer.models.engine.optimizers import adamw, adamw_memory, sgd, sgd_memory
 from latecomer.models.task.clients import Clients
@@ -31,7 +31,7 @@ def bumpy(p: Params, step: int) -> Tensor:
 def lying(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the weights lie in both ways."""
     if request.param == "tensor by tensor":
-        monkeypatch.setattr(weights_in_rows, "A_FEW", 0)
+        monkeypatch.setattr(local_steps, "A_FEW", 0)
 
 
 @pytest.mark.usefixtures("lying")

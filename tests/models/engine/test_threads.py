@@ -24,7 +24,7 @@ from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import targets
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.per_thread import can_be_copied, of_this_thread
+from latecomer.models.task.own_nets import can_be_copied, of_this_thread
 from latecomer.models.task.state import State
 from latecomer.models.task.targets import DenseNet, build, gains_from_threads, multiplications
 from latecomer.models.task.task import Task, make_task

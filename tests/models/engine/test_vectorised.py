@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from latecomer.eval.devices import claim
 from latecomer.models.engine.local_steps import LocalSGD, local_sgd
 from latecomer.models.engine.method import Context, Method, Predictor, predict_with
-from latecomer.models.engine.phases import Phase, Stage
-from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.engine.schedule import Phase, Stage, TrainConfig
 from latecomer.models.engine.training import DivergedError, RoundLog, train
 from latecomer.models.engine.vectorised import cohort_sgd
-from latecomer.models.families.averaged_weights import AveragedWeights
+from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import client_axis, targets

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from latecomer.models.engine import weights_in_rows
-from latecomer.models.engine.local_steps import LocalSGD, local_sgd
-from latecomer.models.engine.weights_in_rows import Workspace
+from latecomer.models.engine import local_steps
+from latecomer.models.engine.local_steps import LocalSGD, Workspace, local_sgd
 from latecomer.models.task import objectives
 from latecomer.models.task.task import make_task
 
@@ -44,7 +43,7 @@ def trained(shape, rule, workspace=None):
 )
 def test_a_row_changes_no_digit(monkeypatch, shape, rule):
     start, (in_a_row, loss) = trained(shape, rule)
-    monkeypatch.setattr(weights_in_rows, "A_FEW", 0)
+    monkeypatch.setattr(local_steps, "A_FEW", 0)
     _, (one_by_one, same_loss) = trained(shape, rule)
     assert torch.equal(loss, same_loss)
     assert [*in_a_row] == [*one_by_one] == [*start]
@@ -90,7 +89,7 @@ def test_tensors_in_a_row_lie_as_tensors_do(monkeypatch, dtype):
     start = [torch.randn(shape).to(dtype) for shape in shapes]
     parts = [[0, 1, 2], [3, 4, 5]]
     table, gathered = Workspace().laid_out(start, parts)
-    monkeypatch.setattr(weights_in_rows, "A_FEW", 0)
+    monkeypatch.setattr(local_steps, "A_FEW", 0)
     apart, _ = Workspace().laid_out(start, parts)
     assert len(table.lying) == 1
     assert len(apart.lying) == len(start)
@@ -108,5 +107,5 @@ def test_tensors_in_a_row_lie_as_tensors_do(monkeypatch, dtype):
 def test_nets_of_several_types_and_large_ones_stay_as_they_are():
     several = [torch.zeros(2), torch.zeros(2, dtype=torch.float64)]
     assert len(Workspace().laid_out(several, [[0, 1]])[0].lying) == 2
-    large = [torch.zeros(weights_in_rows.A_FEW), torch.zeros(1)]
+    large = [torch.zeros(local_steps.A_FEW), torch.zeros(1)]
     assert len(Workspace().laid_out(large, [[0, 1]])[0].lying) == 2

@@ -15,13 +15,13 @@ from latecomer.models.engine.local_steps import LocalSGD, local_sgd
 from latecomer.models.engine.method import Context, Method
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import initial_state, train
-from latecomer.models.engine.written_out import has_written_slopes, slopes_sgd
+from latecomer.models.engine.vectorised import has_written_slopes, slopes_sgd
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.fedprox import FedProx
 from latecomer.models.task import client_axis
+from latecomer.models.task.client_axis import Weighted, each_once, losses_and_slopes
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.dense_slopes import Weighted, each_once, losses_and_slopes
 from latecomer.models.task.state import Params, row, stack
 from latecomer.models.task.targets import DenseNet, initial
 from latecomer.models.task.task import Task, make_task

@@ -11,9 +11,9 @@ from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.generators import unlabelled_encoders
 from latecomer.models.generators.hypernetworks import hypernetwork
-from latecomer.models.methods.hypernetworks import odpfl_hn
-from latecomer.models.methods.hypernetworks.odpfl_hn import ODPFLHN
-from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
+from latecomer.models.methods import odpfl_hn
+from latecomer.models.methods.odpfl_hn import ODPFLHN
+from latecomer.models.methods.pfedhn import PFedHN
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, part, row
 from latecomer.models.task.task import Task, make_task

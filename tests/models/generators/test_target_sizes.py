@@ -12,7 +12,7 @@ from latecomer.models.engine.local_steps import LocalSGD, local_sgd
 from latecomer.models.engine.method import FixedWeights, Method
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
-from latecomer.models.generators.target_sizes import (
+from latecomer.models.generators.hypernetworks import (
     cut,
     dealt,
     initial,

@@ -10,13 +10,12 @@ from torch import Tensor
 
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.optimizers import adamw_memory, sgd_memory
-from latecomer.models.engine.phases import Phase
-from latecomer.models.engine.schedule import Cohort
+from latecomer.models.engine.schedule import Cohort, Phase
 from latecomer.models.engine.training import one_round
-from latecomer.models.families.embedding_table import moved
-from latecomer.models.generators import generation
-from latecomer.models.methods.hypernetworks.pefll import PeFLL
-from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
+from latecomer.models.families.embedded_clients import moved
+from latecomer.models.generators import hypernetworks
+from latecomer.models.methods.pefll import PeFLL
+from latecomer.models.methods.pfedhn import PFedHN
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State, nest, part
 from latecomer.models.task.task import Task, make_task
@@ -174,10 +173,10 @@ def test_one_round_of_pefll(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A published descriptor is a sum over 32 samples divided by 2, ours their mean.
     scale = {key: torch.tensor(golden[key] / 16, dtype=torch.float64) for key in ("mean", "sd")}
     server = nest("descriptor", scale)
-    for section in generation.NETWORKS:
+    for section in hypernetworks.NETWORKS:
         weights = networks[section]
         server |= nest(section, weights) | nest(f"{section}_adamw", adamw_memory(weights))
-    first = generation.encoder(task, 26)(
+    first = hypernetworks.encoder(task, 26)(
         part(server, "encoder"),
         clients.inputs(cohort.rows.new_tensor([[*range(SAMPLES)]])),
         clients.labels(cohort.rows.new_tensor([[*range(SAMPLES)]])),

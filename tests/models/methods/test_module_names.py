@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from latecomer.models.engine.phases import fewest_rounds
-from latecomer.models.engine.schedule import TrainConfig
+from latecomer.models.engine.schedule import TrainConfig, fewest_rounds
 from latecomer.models.engine.training import train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.clients import Clients

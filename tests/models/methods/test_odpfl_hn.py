@@ -9,8 +9,8 @@ import torch
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
 from latecomer.models.generators.hypernetworks import hypernetwork
-from latecomer.models.generators.set_encoders import deep_sets
-from latecomer.models.methods.hypernetworks.odpfl_hn import ODPFLHN
+from latecomer.models.generators.unlabelled_encoders import deep_sets
+from latecomer.models.methods.odpfl_hn import ODPFLHN
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import State, part, row
 from latecomer.models.task.task import Task, make_task

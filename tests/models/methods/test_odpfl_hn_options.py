@@ -10,12 +10,17 @@ import torch
 from latecomer.bounds.privacy import dp_sensitivity, gauss_analytic
 from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
 from latecomer.models.engine.training import train
-from latecomer.models.families import embedding_phases
-from latecomer.models.generators.private_descriptors import noise_sd, unit_deep_sets, with_noise
-from latecomer.models.generators.unlabelled_encoders import SET_ENCODERS, set_encoder_named
+from latecomer.models.families import described_clients
+from latecomer.models.generators.unlabelled_encoders import (
+    SET_ENCODERS,
+    noise_sd,
+    set_encoder_named,
+    unit_deep_sets,
+    with_noise,
+)
 from latecomer.models.methods.fedavg import FedAvg
-from latecomer.models.methods.hypernetworks.odpfl_hn import ODPFLHN
-from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
+from latecomer.models.methods.odpfl_hn import ODPFLHN
+from latecomer.models.methods.pfedhn import PFedHN
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import State, part
 from latecomer.models.task.task import Task, make_task
@@ -112,7 +117,7 @@ def test_descriptors_of_batches_are_averaged_in_training_and_in_serving(
     torch.testing.assert_close(described, expected)
     assert not torch.allclose(described, whole.describe(task, state, Samples(x, None)), rtol=1e-3)
     starts = [m.start(task, state, clients, cohort, generator()).params for m in (parted, whole)]
-    made = embedding_phases.weights(task, state.server, expected[None])
+    made = described_clients.weights(task, state.server, expected[None])
     for key, value in made.items():
         torch.testing.assert_close(starts[0][key][0], value[0])
     assert any(not torch.allclose(starts[0][key], starts[1][key]) for key in made)
@@ -139,7 +144,7 @@ def test_only_what_learns_in_a_phase_moves(
     path: str,
 ) -> None:
     met: list[tuple[str, set[str]]] = []
-    learn = embedding_phases.learn
+    learn = described_clients.learn
 
     def watched(state: State, cohort: Cohort, *rest: Any) -> State:
         after = learn(state, cohort, *rest)
@@ -150,7 +155,7 @@ def test_only_what_learns_in_a_phase_moves(
         met.append((cohort.phase, moved - {"optimizer"}))
         return after
 
-    monkeypatch.setattr(embedding_phases, "learn", watched)
+    monkeypatch.setattr(described_clients, "learn", watched)
     train(ODPFLHN(**IN_TURNS), task, make_population(), CONFIG, seed=0, path=path)
     assert met == [("embeddings", {"hyper", "encoder"})] * 5 + [("finetune", {"hyper"})] * 3
 
@@ -244,7 +249,7 @@ def test_newcomers_alone_are_served_with_that_noise(
         given.append(sd)
         return with_noise(descriptors, sd, draw)
 
-    monkeypatch.setattr("latecomer.models.methods.hypernetworks.odpfl_hn.with_noise", watched)
+    monkeypatch.setattr("latecomer.models.methods.odpfl_hn.with_noise", watched)
     clients = make_population()
     state = train(ODPFLHN(**PRIVATE), task, clients, CONFIG, seed=0)
     support, x = clients.support_of(0), clients.query_of(0).x

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
-from latecomer.models.generators.generation import describe, generate_one
-from latecomer.models.methods.hypernetworks.pefll import PeFLL
+from latecomer.models.generators.hypernetworks import describe, generate_one
+from latecomer.models.methods.pefll import PeFLL
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, part, row, subtract
 from latecomer.models.task.task import Task, make_task

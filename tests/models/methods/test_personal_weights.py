@@ -8,7 +8,7 @@ import torch
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
-from latecomer.models.families.personal_weights import own_weights
+from latecomer.models.families.global_weights import own_weights
 from latecomer.models.methods import make_method
 from latecomer.models.methods.apfl import mixed
 from latecomer.models.task.clients import Clients

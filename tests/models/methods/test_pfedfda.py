@@ -10,7 +10,7 @@ from formula_federation import BATCH, STEPS, a_task, by_formula, federation, nex
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
-from latecomer.models.families.feature_gaussians import (
+from latecomer.models.families.client_profiles import (
     Gaussians,
     adapted,
     class_shares,

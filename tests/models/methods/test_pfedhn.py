@@ -8,8 +8,8 @@ import torch
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
 from latecomer.models.generators.hypernetworks import hypernetwork
-from latecomer.models.methods.hypernetworks.pfedhn import PFedHN
-from latecomer.models.methods.hypernetworks.pfedhn_pc import PFedHNPC
+from latecomer.models.methods.pfedhn import PFedHN
+from latecomer.models.methods.pfedhn_pc import PFedHNPC
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State, part, row
 from latecomer.models.task.task import Task, make_task

@@ -16,12 +16,12 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from latecomer.models.engine.method import Method
-from latecomer.models.families.domain_distance import proxy_a_distance
 from latecomer.models.generators.encoders import LabelChannels
 from latecomer.models.generators.hypernetworks import Hypernetwork
-from latecomer.models.generators.set_encoders import DeepSets
+from latecomer.models.generators.unlabelled_encoders import DeepSets
 from latecomer.models.methods import make_method
-from latecomer.models.posteriors.bound_training import Norms, strengths
+from latecomer.models.methods.pfl_nearest import proxy_a_distance
+from latecomer.models.posteriors import Norms, strengths
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, State, nest, part, row
 from latecomer.models.task.task import Task

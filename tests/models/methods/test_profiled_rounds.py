@@ -12,12 +12,10 @@ from formula_federation import a_task, by_formula, cohort_of, federation, next_s
 from sklearn.cluster import DBSCAN
 from torch import Tensor
 
-from latecomer.models.engine.growing import subset, train_on
 from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import train
+from latecomer.models.engine.training import subset, train, train_on
 from latecomer.models.families.client_profiles import ABSENT, knee, linked, moments
-from latecomer.models.methods import make_method
-from latecomer.models.methods.profiled import feroma
+from latecomer.models.methods import feroma, make_method
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State, part, row
 from latecomer.models.task.task import Task, make_task

@@ -10,7 +10,7 @@ from formula_federation import a_task, by_formula, cohort_of, federation, next_s
 from torch import Tensor
 
 from latecomer.models.engine.method import Method
-from latecomer.models.families.personal_weights import own_weights
+from latecomer.models.families.global_weights import own_weights
 from latecomer.models.methods import make_method
 from latecomer.models.task.state import Params, State, part, row
 from latecomer.models.task.task import Task

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
-from latecomer.models.families.several_models import SeveralModels
+from latecomer.models.families.global_weights import SeveralModels
 from latecomer.models.methods import make_method
 from latecomer.models.methods.fedem import responsibilities
 from latecomer.models.task.clients import Samples

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from latecomer.bounds import pefll_b1, two_step_kl
-from latecomer.models.engine.checkpoint import Checkpoint
 from latecomer.models.engine.optimizers import adamw, adamw_memory
-from latecomer.models.engine.training import TrainConfig, initial_state, train
+from latecomer.models.engine.training import Checkpoint, TrainConfig, initial_state, train
 from latecomer.models.families.generated_clients import GeneratedClients
 from latecomer.models.methods import make_method
-from latecomer.models.methods.hypernetworks.pefll import PeFLL
-from latecomer.models.posteriors.bound_training import (
+from latecomer.models.methods.pefll import PeFLL
+from latecomer.models.posteriors import (
     DELTA,
     LOSS_MAX,
     STRONGEST,

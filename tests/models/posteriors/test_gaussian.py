@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from latecomer.models.posteriors.gaussian import sample
+from latecomer.models.posteriors import sample
 
 
 def test_noise_on_the_host_is_what_the_generator_gives() -> None:

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from latecomer.bounds import gauss_kl_equal
 from latecomer.models.engine.training import TrainConfig, train
 from latecomer.models.methods import make_method
-from latecomer.models.posteriors.tuned import (
+from latecomer.models.posteriors import (
     Differentiable,
     TuneConfig,
     prior_around,

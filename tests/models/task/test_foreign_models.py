@@ -10,10 +10,9 @@ from sklearn.linear_model import Ridge
 from latecomer.models.engine.method import versions
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
-from latecomer.models.families.domain_distance import proxy_a_distance
-from latecomer.models.methods.hypernetworks.pfl_ensemble import PFLEnsemble
-from latecomer.models.methods.hypernetworks.pfl_nearest import PFLNearest
-from latecomer.models.methods.hypernetworks.pfl_sampled import PFLSampled
+from latecomer.models.methods.pfl_ensemble import PFLEnsemble
+from latecomer.models.methods.pfl_nearest import PFLNearest, proxy_a_distance
+from latecomer.models.methods.pfl_sampled import PFLSampled
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.task import Task
 

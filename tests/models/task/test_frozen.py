@@ -11,7 +11,7 @@ from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.frozen import Frozen, constants_to
+from latecomer.models.task.stems import Frozen, constants_to
 from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=3, batch_size=4)

@@ -9,14 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from latecomer.eval.devices import claim
-from latecomer.models.engine.checkpoint import Checkpoint
-from latecomer.models.engine.growing import train_on
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import train
+from latecomer.models.engine.training import Checkpoint, train, train_on
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
-from latecomer.models.methods.hypernetworks.pefll import PeFLL
+from latecomer.models.methods.pefll import PeFLL
 from latecomer.models.task import client_axis, targets
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.precision import tf32_products

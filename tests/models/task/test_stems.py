@@ -7,12 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from latecomer.models.engine.growing import subset
 from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import train
+from latecomer.models.engine.training import subset, train
 from latecomer.models.methods import make_method
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.frozen import Frozen
+from latecomer.models.task.stems import Frozen
 from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=3, batch_size=4)

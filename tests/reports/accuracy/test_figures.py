@@ -18,9 +18,8 @@ from latecomer.certify.page.svg import INK, NARROW
 from latecomer.eval.results.rows import CellRecord, RunRecord, load_run
 from latecomer.reports.accuracy.training import draw_losses, training_losses
 from latecomer.reports.clients.distances import binned
-from latecomer.reports.display.drawing import apart
-from latecomer.reports.display.rendering import pdf_file, png_file, svg_file, svg_inline, svg_of
-from latecomer.reports.display.style import looks
+from latecomer.reports.display.drawing import apart, looks
+from latecomer.reports.display.pictures import pdf_file, png_file, svg_file, svg_inline, svg_of
 from latecomer.reports.frames.errors import in_order
 from latecomer.reports.shift.curves import severity_places
 

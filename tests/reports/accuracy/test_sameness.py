@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from latecomer.commands.run_summary import summary_lines
+from latecomer.commands.run_display import summary_lines
 from latecomer.eval.results.rows import make_row, read_rows, write_rows
-from latecomer.reports.accuracy.sameness import sameness_frame, sameness_table, say_sameness
+from latecomer.reports.accuracy.comparison import sameness_frame, sameness_table, say_sameness
 from latecomer.reports.page.method import statement
 
 MODELS = {

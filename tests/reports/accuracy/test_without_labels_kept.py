@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.eval.results.rows import load_run
-from latecomer.reports.frames.comparison import pair_frame
-from latecomer.reports.frames.errors import client_errors
+from latecomer.reports.frames.errors import client_errors, pair_frame
 
 KEPT = Path(__file__).parents[3] / "reports" / "reference"
 DIGITS, CIFAR10 = "without-labels-digits-shifted", "without-labels-cifar10-shifted"

@@ -20,10 +20,10 @@ from latecomer.eval.results.rows import (
     write_rows,
 )
 from latecomer.reports.checks import CHECKS, findings, findings_file
-from latecomer.reports.checks.yardsticks import majority_error
+from latecomer.reports.checks.trained import majority_error
 from latecomer.reports.display.section import Files, Group, Items, Material
-from latecomer.reports.page import answer_box
-from latecomer.reports.page.answer_box import CHECKED
+from latecomer.reports.page import questions
+from latecomer.reports.page.questions import CHECKED
 
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 
@@ -331,7 +331,7 @@ def test_a_check_that_finds_many_models_is_told_once_and_the_others_are_folded()
     material = run_of(**CASES["LC013"][0])
     (one,) = findings(material, [CHECKS["LC013"]])
     other = replace(one, label="local", sentence="Local training errs more.")
-    with mock.patch.object(answer_box, "findings", return_value=[one, other]):
+    with mock.patch.object(questions, "findings", return_value=[one, other]):
         items, group, _ = (b for b in CHECKED.blocks(material) if isinstance(b, (Items, Group)))
     assert len(items.lines) == 1
     assert "(1 more below)" in items.lines[0]

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from latecomer.eval.results.rows import make_row
-from latecomer.reports.clients.likeness import LIKENESS, likeness_frame, likeness_table
+from latecomer.reports.clients.distances import LIKENESS, likeness_frame, likeness_table
 
 
 def rows(values, *, shift="none", severity=float("nan"), label="fedavg", seed=0, certified=24):

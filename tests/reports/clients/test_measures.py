@@ -10,13 +10,13 @@ from latecomer.certify.page.svg import NARROW
 from latecomer.eval.results.rows import Artifact, load_run
 from latecomer.reports.accuracy import serving
 from latecomer.reports.accuracy.serving import serving_summary, serving_table
-from latecomer.reports.clients import descriptor_ranks as correlation
 from latecomer.reports.clients import descriptors, mix_and_match
+from latecomer.reports.clients import descriptors as correlation
 from latecomer.reports.clients.descriptors import main_superclass, panel_classes
 from latecomer.reports.clients.mix_and_match import held_classes, mix_and_match_summary
+from latecomer.reports.display.drawing import looks
 from latecomer.reports.display.section import Material
-from latecomer.reports.display.style import looks
-from latecomer.reports.frames.artifacts import cell_artifacts, cell_tables
+from latecomer.reports.frames.errors import cell_artifacts, cell_tables
 
 LABELS = ["local", "fedavg", "per_fedavg", "pfedhn", "pefll", "pefll-stochastic"]
 LOOK = looks(LABELS)

@@ -8,20 +8,20 @@ import pytest
 from latecomer import reports
 from latecomer.certify.page.svg import NARROW
 from latecomer.eval.results.rows import RunRecord, read_rows, write_rows
-from latecomer.reports.accuracy.convergence import (
-    CONVERGENCE,
-    constants_frame,
-    constants_table,
-    describe_convergence,
-)
 from latecomer.reports.accuracy.denoising import (
     DENOISING,
     best_lengths,
     denoising_table,
     describe_denoising,
 )
+from latecomer.reports.accuracy.training import (
+    CONVERGENCE,
+    constants_frame,
+    constants_table,
+    describe_convergence,
+)
+from latecomer.reports.display.drawing import looks
 from latecomer.reports.display.section import Material
-from latecomer.reports.display.style import looks
 from latecomer.reports.frames.errors import in_order
 
 NORMS = {0: 8.0, 5: 4.0, 10: 2.0}

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from latecomer.reports.display import drawing
-from latecomer.reports.display.rendering import svg_of
+from latecomer.reports.display.pictures import svg_of
 
 NAMES = ["PeFLL, certified while training", "Local training"]
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from latecomer.reports.display.table import Table
+from latecomer.reports.display.pictures import Table
 
 
 def test_labels_that_latex_would_read_as_signs_are_escaped():

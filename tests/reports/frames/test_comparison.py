@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from latecomer.reports import pair_frame, rank_test_frame
-from latecomer.reports.frames.comparison import holm
+from latecomer.reports.frames.errors import holm
 
 
 def errors_of(table, seeds=1):

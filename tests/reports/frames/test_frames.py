@@ -7,15 +7,18 @@ import pandas as pd
 import pytest
 
 from latecomer.eval.results.rows import make_row, read_rows, write_rows
-from latecomer.reports.frames.comparison import comparison_frame, half_width, holm, pair_frame
 from latecomer.reports.frames.errors import (
     accuracy_frame,
     client_errors,
+    comparison_frame,
     diagnostics_frame,
     failures_frame,
     group_sizes,
+    half_width,
+    holm,
     in_order,
     labels_in,
+    pair_frame,
     primary_predictor,
     rank_frame,
     records,

@@ -16,7 +16,7 @@ from latecomer.reports.frames.bounds import (
     status,
 )
 from latecomer.reports.frames.errors import accuracy_frame
-from latecomer.reports.page.answer_box import answers, shared_terms
+from latecomer.reports.page.questions import answers_by_method, shared_terms
 
 MODEL = {"method": "pefll", "label": "a", "seed": 0, "predictor": "deterministic", "shift": "none"}
 PRODUCT = {"metric": "certificate", "bound": "r0:product", "population": "unseen-client",
@@ -195,7 +195,7 @@ def headline(tmp_path, n_novel, **more):
         *([left] if more.get("sampling") != "iid" else []),
     )
     study = {"certificates": [{"route": "r0", "rule": "product"}]}
-    return answers(accuracy_frame(made), bound_frame(made), study)[0]
+    return answers_by_method(accuracy_frame(made), bound_frame(made), study)[0]
 
 
 def test_the_headline_of_a_pool_that_was_mostly_scored_is_what_it_leaves_for_the_others(tmp_path):

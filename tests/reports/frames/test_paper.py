@@ -10,8 +10,8 @@ from latecomer.certify.words import MINUS
 from latecomer.eval.results.rows import COLUMNS, make_row, read_rows, write_rows
 from latecomer.reports import paper_figure, paper_frame
 from latecomer.reports.accuracy.published import describe_paper, one_number_each, paper_table
-from latecomer.reports.clients.descriptor_ranks import agreement_table
-from latecomer.reports.display.style import looks
+from latecomer.reports.clients.descriptors import agreement_table
+from latecomer.reports.display.drawing import looks
 from latecomer.reports.frames.paper import (
     NOT_COMPARABLE,
     paper_correlations,

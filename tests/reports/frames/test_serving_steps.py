@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from latecomer.eval.results.rows import load_run
-from latecomer.reports.accuracy.answer import answer_accuracy
-from latecomer.reports.accuracy.errors import accuracy_table
+from latecomer.reports.accuracy.errors import accuracy_table, answer_accuracy
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.errors import serving_steps
 

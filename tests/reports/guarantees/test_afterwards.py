@@ -11,7 +11,7 @@ from latecomer.bounds import blend
 from latecomer.certify.rule import DEFAULT_RULE
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
-from latecomer.reports.guarantees.afterwards import AFTERWARDS, afterwards_frame
+from latecomer.reports.guarantees.certificate import AFTERWARDS, afterwards_frame
 from latecomer.reports.page.page import page_of
 
 ROOT = Path(__file__).parents[3]

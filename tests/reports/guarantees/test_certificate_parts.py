@@ -15,8 +15,8 @@ from latecomer.eval.results.rows import load_run, make_row, read_rows, write_row
 from latecomer.reports.display.pictures import Picture, Writer, download
 from latecomer.reports.frames.bounds import bound_frame, ledger_frame
 from latecomer.reports.frames.gaps import gap_frame
-from latecomer.reports.guarantees.each_bound import bound_table
-from latecomer.reports.guarantees.parts import (
+from latecomer.reports.guarantees.each_bound import (
+    bound_table,
     parts_frame,
     parts_table,
     variance_frame,
@@ -32,7 +32,7 @@ from latecomer.reports.guarantees.slack import (
 from latecomer.reports.page.cards import model_command
 from latecomer.reports.page.method import _exceptions
 from latecomer.reports.page.page import page_of
-from latecomer.reports.shift.certified import certified_under, say_certified, say_terms
+from latecomer.reports.shift.curves import certified_under, say_certified, say_terms
 
 CERTIFICATE = {"metric": "certificate", "population": "unseen-client", "group": "certification",
                "sampling": "finite-pool", "rigorous": True, "delta": 0.05, "n_clients": 2,

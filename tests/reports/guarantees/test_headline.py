@@ -12,8 +12,7 @@ from latecomer import bounds
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.chosen import after_looking, choose, dropped_systems
-from latecomer.reports.guarantees.certificate import declared_certificates
-from latecomer.reports.guarantees.headline import looked_at
+from latecomer.reports.guarantees.certificate import declared_certificates, looked_at
 from latecomer.reports.page.questions import ASKS
 
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"

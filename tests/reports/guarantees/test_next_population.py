@@ -9,9 +9,9 @@ import pytest
 from latecomer.certify.words import BALLS, NOTHING_NEW
 from latecomer.eval.names import statement
 from latecomer.eval.results.rows import load_run, make_row, read_rows, write_rows
+from latecomer.reports.display.drawing import looks
 from latecomer.reports.display.section import Material
-from latecomer.reports.display.style import looks
-from latecomer.reports.frames.populations import (
+from latecomer.reports.frames.bounds import (
     breaking_frame,
     certified_at,
     population_curves,

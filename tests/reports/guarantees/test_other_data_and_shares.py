@@ -12,17 +12,19 @@ from latecomer.certify.words import MINUS
 from latecomer.eval.results.rows import make_row, read_rows, write_rows
 from latecomer.eval.routes.rows import price_rows
 from latecomer.reports.accuracy.training import describe_training
-from latecomer.reports.clients.classes import describe_classes
-from latecomer.reports.clients.distances import distance_caption
+from latecomer.reports.clients.distances import describe_classes, distance_caption
+from latecomer.reports.display.drawing import looks
 from latecomer.reports.display.section import Material
-from latecomer.reports.display.style import looks
 from latecomer.reports.frames.errors import client_errors, dealt_shifts
-from latecomer.reports.guarantees.distribution import describe_distribution
-from latecomer.reports.guarantees.shares import curve_frame, fraction_table, price_table
-from latecomer.reports.page.answer_box import shift_answers
-from latecomer.reports.shift.answer import answer_shift
+from latecomer.reports.guarantees.distribution import (
+    curve_frame,
+    describe_distribution,
+    fraction_table,
+    price_table,
+)
+from latecomer.reports.page.questions import shift_answers
+from latecomer.reports.shift.answer import answer_shift, effect_table, lacks_table
 from latecomer.reports.shift.curves import severity_places, shift_caption, shift_table
-from latecomer.reports.shift.other_data import effect_table, lacks_table
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import pytest
 
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
-from latecomer.reports.guarantees.sets import client_sets_frame, sets_frame
-from latecomer.reports.guarantees.sets_answer import answer_sets
+from latecomer.reports.guarantees.sets import answer_sets, client_sets_frame, sets_frame
 
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 

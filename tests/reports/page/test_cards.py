@@ -11,7 +11,7 @@ from latecomer.eval.results.rows import RunRecord, load_run
 from latecomer.eval.studies.loading import load_study
 from latecomer.reports.display.section import Material
 from latecomer.reports.page.cards import cards, certify_command, model_command, stem_of
-from latecomer.reports.page.citations import bibliography, citations
+from latecomer.reports.page.method import bibliography, citations
 
 
 @pytest.fixture(scope="module")

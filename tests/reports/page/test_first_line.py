@@ -7,7 +7,7 @@ import pytest
 
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
-from latecomer.reports.page.first_line import about
+from latecomer.reports.page.page import about
 
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 

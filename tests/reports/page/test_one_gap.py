@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sketches import Sketcher
 
-from latecomer.commands.run_summary import summary_lines
+from latecomer.commands.run_display import summary_lines
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.gaps import gap_frame, gap_intervals

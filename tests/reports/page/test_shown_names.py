@@ -11,9 +11,9 @@ from sketches import sketch
 
 from latecomer.eval.results.rows import load_run
 from latecomer.reports import report
-from latecomer.reports.display.style import looks
+from latecomer.reports.display.drawing import looks
 from latecomer.reports.page.cards import model_command
-from latecomer.reports.page.shown_names import under_shown_names
+from latecomer.reports.page.page import under_shown_names
 
 SHOWN = "FedMA (one-shot matching)"
 Writer = Callable[..., Path]

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from latecomer.reports.shift.answer import _doubled
+from latecomer.reports.shift.answer import _doubled_words
 
 COLUMNS = ["label", "predictor", "shift", "doubles", "wrong"]
 NAN = float("nan")
@@ -10,7 +10,7 @@ NAN = float("nan")
 
 def said(*lines: tuple[str, str, str, float, float]) -> str:
     frame = pd.DataFrame(lines, columns=COLUMNS)
-    return _doubled(frame, {(line[0], ""): line[0] for line in lines})
+    return _doubled_words(frame, {(line[0], ""): line[0] for line in lines})
 
 
 def test_by_which_severity_errors_have_doubled() -> None:

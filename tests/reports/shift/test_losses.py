@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from latecomer.reports.frames.errors import client_errors, shift_frame
-from latecomer.reports.shift.losses import curves_from_start, loss_frame, shifted_errors
+from latecomer.reports.shift.answer import curves_from_start, loss_frame, shifted_errors
 
 KEYS = ("label", "shift", "severity", "value")
 CONSTANT = {

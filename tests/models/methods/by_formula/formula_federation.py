@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from latecomer.models.engine.method import Method
-from latecomer.models.engine.phases import Phase
-from latecomer.models.engine.schedule import Cohort
+from latecomer.models.engine.schedule import Cohort, Phase
 from latecomer.models.engine.training import one_round
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State

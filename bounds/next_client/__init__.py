@@ -1,1 +1,0 @@
-"""What one new client may meet: thresholds of sets of labels, the next site."""

@@ -1,1 +1,0 @@
-"""PAC-Bayesian bounds for one predictor and one data set."""

@@ -1,1 +1,0 @@
-"""Baxter's covering-number bounds, for clients seen and clients unseen."""

@@ -1,1 +1,0 @@
-"""What one cell does: train, serve, score, certify."""

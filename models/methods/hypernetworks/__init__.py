@@ -1,1 +1,0 @@
-"""Methods whose server learns a network that makes the clients' models."""

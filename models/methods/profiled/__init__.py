@@ -1,1 +1,0 @@
-"""Methods that match clients to models by profiles of what they hold."""

@@ -1,5 +1,0 @@
-"""Gaussians over weights, and bounds as training objectives."""
-
-from latecomer.extras import require
-
-require("torch")
