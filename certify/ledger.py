@@ -31,7 +31,7 @@ from typing import Any
 
 from latecomer.certify.watching import Moment, WatchPlan, moments_after, watch_plan
 from latecomer.errors import InputError
-from latecomer.files import sync_folder
+from latecomer.files import content_of, ending, named, sync_folder
 
 _FORMAT = 2
 _BEGINS = f'{{"latecomer":"watch","format":{_FORMAT},'.encode("ascii")
@@ -121,7 +121,7 @@ def model_hash(path: str | Path) -> str:
     """
     try:
         with Path(path).open("rb") as file:
-            return file_digest(file, "sha256").hexdigest()
+            return file_digest(ending(file), "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"model {path}: cannot be read: {error.strerror}") from error
 
@@ -160,7 +160,7 @@ def read_ledger(path: str | Path) -> Ledger:
         One line naming the first ledger line that is not what was written.
     """
     try:
-        data = Path(path).read_bytes()
+        data = content_of(path)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except OSError as error:
@@ -355,13 +355,14 @@ def writing(
 
 
 def _mended(path: str | Path, handle: int, plan: WatchPlan, model: str | None) -> Ledger:
-    data = Path(path).read_bytes()
+    data = content_of(path)
     # A file that ends within its first line was never acknowledged.
     if b"\n" not in data and (data.startswith(_BEGINS) or _BEGINS.startswith(data)):
         head = _begun(plan, model)
         line, top = _head_line(head)
         os.ftruncate(handle, 0)
-        _write(handle, line)
+        with named(path):
+            _write(handle, line)
         sync_folder(Path(path).resolve().parent)
         return Ledger(head, (), (), (top,), len(line))
     kept = _parsed(path, data)

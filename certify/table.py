@@ -24,6 +24,7 @@ from latecomer.bounds.certificate import Array
 from latecomer.certify.table_rows import Rows
 from latecomer.checks import written_number
 from latecomer.errors import InputError
+from latecomer.files import content_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -186,8 +187,7 @@ def _header(path: str, reader: Any) -> list[str]:
 def file_bytes(path: str) -> bytes:
     """Return what a file holds."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return content_of(path)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except (OSError, ValueError) as error:

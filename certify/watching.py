@@ -29,6 +29,7 @@ from latecomer.certify.rule import RULES, Voided
 from latecomer.certify.table import read_arrivals
 from latecomer.checks import checked, number_in, one_of, whole
 from latecomer.errors import InputError, nearest
+from latecomer.files import content_of
 from latecomer.reading.delimited import text_of
 from latecomer.reading.yaml_text import read_mapping
 
@@ -302,7 +303,7 @@ def read_plan(path: str | Path) -> WatchPlan:
         One line naming the file and what is wrong with it.
     """
     try:
-        data = Path(path).read_bytes()
+        data = content_of(path)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except OSError as error:

@@ -1,14 +1,17 @@
-"""Files that are written whole or not at all."""
+"""Files that are read whole, and written whole or not at all."""
 
 import contextlib
 import errno
 import hashlib
+import io
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
+
+_Stream = TypeVar("_Stream", bound=IO[bytes])
 
 
 def at_home(path: str | os.PathLike[str]) -> Path:
@@ -20,6 +23,28 @@ def at_home(path: str | os.PathLike[str]) -> Path:
     '~nobody-of-this-name/table.csv'
     """
     return Path(os.path.expanduser(path))
+
+
+def content_of(path: str | os.PathLike[str]) -> bytes:
+    """Return what a file, a pipe or a terminal holds.
+
+    Raises
+    ------
+    OSError
+        It cannot be read, or is a device whose bytes never end, such as ``/dev/zero``.
+    """
+    with open(path, "rb") as stream:
+        return ending(stream).read()
+
+
+def ending(stream: _Stream) -> _Stream:
+    """Return an open file, unless it is a device whose bytes never end."""
+    with contextlib.suppress(io.UnsupportedOperation):  # a stream in memory has no number
+        about = os.fstat(stream.fileno())
+        ends = about.st_rdev == os.stat(os.devnull).st_rdev or stream.isatty()
+        if stat.S_ISCHR(about.st_mode) and not ends:
+            raise OSError(errno.EINVAL, "is a device whose bytes never end")
+    return stream
 
 
 def sum_of(file: str | os.PathLike[str], algorithm: str = "sha256") -> str:
@@ -70,7 +95,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     # A deleted file that some process still has open has a place, but no name any more.
     nameless = kind == "file" and not target.exists()
     if kind in ("character device", "pipe") or nameless:
-        with _named(path), open(os.open(path, os.O_WRONLY), "wb") as file:
+        with named(path), open(os.open(path, os.O_WRONLY), "wb") as file:
             yield file
         return
     if kind not in ("", "file"):
@@ -79,7 +104,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     target.parent.mkdir(parents=True, exist_ok=True)
     # A name may have 255 bytes, four a character: the draft's must fit, too.
     name = target.parent / f".{target.name[:40]}.{secrets.token_hex(4)}.tmp"
-    with _named(path):
+    with named(path):
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             with open(handle, "wb") as file:
@@ -125,7 +150,7 @@ def make_new(path: Path, content: bytes) -> bool:
 
 
 @contextlib.contextmanager
-def _named(path: str | Path) -> Iterator[None]:
+def named(path: str | Path) -> Iterator[None]:
     """Let an error of the system name this path: a full disk names none, others the draft."""
     try:
         yield

@@ -14,6 +14,7 @@ import latecomer
 from latecomer.checks import output_file
 from latecomer.commands.arguments import Json, Long, numbers, real_option, whole_option
 from latecomer.errors import InputError, nearest, wrapped
+from latecomer.files import ending, named
 
 if TYPE_CHECKING:
     from latecomer.certify.losses import CertifiedLosses
@@ -218,7 +219,8 @@ def _files(
         raise InputError("missing argument 'FILE'")
     if report is not None:
         output_file("--report", report, [file, against, serve])
-    source = sys.stdin.buffer.read() if file == "-" else file
+    with named("standard input"):
+        source = ending(sys.stdin.buffer).read() if file == "-" else file
     if sets is None:
         for option, value in (("--sets-score", score), ("--sets-for", serve)):
             if value is not None:

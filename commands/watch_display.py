@@ -36,6 +36,7 @@ from latecomer.certify.watching import (
 from latecomer.certify.words import rounded
 from latecomer.commands.render import show_json
 from latecomer.errors import WIDTH, InputError, wrapped
+from latecomer.files import named
 
 _CLIENT = 12
 
@@ -84,8 +85,9 @@ def watch_file(
                     )
                 new = moments_after(plan, moments, arrivals)
                 voids = voided_after(plan, arrivals, len(moments))
-                if kept is not None:
-                    kept = appended(handle, kept, *new, at=at)
+                if kept is not None and ledger is not None:
+                    with named(ledger):
+                        kept = appended(handle, kept, *new, at=at)
                 first = len(moments)
                 moments += new
                 rung = _show_rows(plan, first, list(zip(new, voids, strict=True)), rung, as_json)

@@ -48,7 +48,7 @@ from latecomer.eval.splits.split import novel_alike
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.studies.shipped import read_yaml
-from latecomer.files import at_home, write_atomic
+from latecomer.files import at_home, content_of, write_atomic
 from latecomer.reading.yaml_text import write_yaml
 
 __all__ = ["LATE", "MARK", "Reissued", "declared_entries", "reissue"]
@@ -95,7 +95,7 @@ def declared_entries(path: str | Path) -> list[dict[str, Any]]:
         The file cannot be read, or declares none.
     """
     try:
-        raw = read_yaml(Path(path).read_bytes(), str(path))
+        raw = read_yaml(content_of(path), str(path))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}") from None
     except OSError as error:

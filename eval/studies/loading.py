@@ -23,7 +23,7 @@ from latecomer.eval.studies.shipped import (
     set_key,
     shipped_texts,
 )
-from latecomer.files import at_home, found_from
+from latecomer.files import at_home, content_of, found_from
 
 
 def load_study(
@@ -171,7 +171,7 @@ def _read_source(name_or_path: str | Path) -> dict[str, Any]:
     if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")):
         path = at_home(name_or_path)
         try:
-            data = path.read_bytes()
+            data = content_of(path)
         except FileNotFoundError:
             raise InputError(f"there is no study file {path}") from None
         except OSError as error:

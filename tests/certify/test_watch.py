@@ -1,6 +1,7 @@
 """`latecomer watch`, `verify` and `plan`: what they print, refuse, keep, and do as a file grows."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -444,3 +445,19 @@ def test_kills_lose_nothing_that_was_shown(tmp_path: Path, losses: str) -> None:
         for one in shown:
             moment = kept.moments[one["n"] - 1]
             assert (moment.client, moment.certificate) == (one["client"], one["certificate"])
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_full_disk_is_told_with_the_ledgers_name(
+    losses: str, monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    written = []
+
+    def write(handle: int, line: bytes) -> None:
+        written.append(line)
+        if len(written) == lines:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("latecomer.certify.ledger._write", write)
+    code, _, err = invoke("watch", losses, "--once", "--plan", "plan.yaml", "--ledger", "kept")
+    assert (code, err) == (2, "latecomer: kept: No space left on device\n")

@@ -1,23 +1,26 @@
 """Files that are written: whole or not at all, through links, and never over what is no file."""
 
 import errno
+import io
 import os
 import re
 import stat
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from latecomer.certify.ledger import read_ledger
+from latecomer.certify.ledger import model_hash, read_ledger
+from latecomer.certify.table import read_losses
 from latecomer.certify.watching import read_plan
 from latecomer.checks import named_files, output_file, output_files, output_folder
 from latecomer.errors import InputError
 from latecomer.eval.runs.reissue import declared_entries
 from latecomer.eval.studies.loading import load_study
-from latecomer.files import write_atomic
+from latecomer.files import content_of, ending, write_atomic
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes a device")
 
@@ -284,3 +287,26 @@ def test_the_files_that_a_study_names_are_its_inputs(tmp_path):
     data.write_text("")
     settings = {"data": {"path": str(data), "target": "y"}, "shifts": {"other": [{"p": [1]}]}}
     assert named_files(settings) == [str(data)]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        partial(read_losses, loss_max=1.0),
+        read_plan,
+        read_ledger,
+        load_study,
+        declared_entries,
+        model_hash,
+    ],
+)
+def test_a_device_whose_bytes_never_end_is_refused(tmp_path, read):
+    link = tmp_path / "endless.yaml"
+    link.symlink_to("/dev/zero")
+    with pytest.raises(InputError, match=r"cannot be read: is a device whose bytes never end$"):
+        read(str(link))
+
+
+def test_the_null_device_and_a_stream_in_memory_end():
+    assert content_of(os.devnull) == b""
+    assert ending(io.BytesIO(b"all")).read() == b"all"
