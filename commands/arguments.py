@@ -1,6 +1,7 @@
 """Command-line arguments: numbers, ``key=value`` pairs, and lines to start from.
 
-Newer versions bring all of it themselves, and nothing is done to them.
+What old versions of typer lack under the click that a fresh install brings is taught to them first;
+newer versions bring all of it themselves, and nothing is done to them.
 """
 
 import inspect
