@@ -22,11 +22,11 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
-from latecomer.bounds.binary_kl import per_client
 from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
 from latecomer.bounds.held_out.betting import BET_WEIGHTS, product_mixture
 from latecomer.bounds.held_out.counting import clopper_pearson, pool_fraction
 from latecomer.bounds.held_out.losses import product
+from latecomer.bounds.unit_scale import per_client
 
 __all__ = [
     "SiteInterval",

@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latecomer.bounds.binary_kl import summed, unit_risk
 from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.checks import (
     count,
@@ -24,6 +23,7 @@ from latecomer.bounds.checks import (
     nonnegative,
     positive,
 )
+from latecomer.bounds.unit_scale import summed, unit_risk
 
 __all__ = [
     "baxter_eps_const",

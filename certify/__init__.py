@@ -10,7 +10,7 @@ keep arriving. None of it needs an extra.
 
 from typing import TYPE_CHECKING
 
-from latecomer.errors import front_door
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.certify":
     raise ImportError("import latecomer.certify, not the folder certify")

@@ -18,8 +18,7 @@ from latecomer.certify.topics import (
     topics,
     voided_sentence,
 )
-from latecomer.certify.words import chance, ledger, rounded
-from latecomer.errors import wrapped
+from latecomer.certify.words import chance, ledger, rounded, wrapped
 
 
 def certified_lines(certified: LossAnswers) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.checks import failure_probability, flag
-from latecomer.certify.arguments import ASKED, LOSSES, told_in_full
+from latecomer.certify.arguments import ASKED, LOSSES, Shown, Stated, told_in_full
 from latecomer.certify.rule import DEFAULT_RULE
 from latecomer.certify.sample import (
     Sample,
@@ -32,7 +32,6 @@ from latecomer.certify.statements import (
 from latecomer.certify.table import LossTable, Order, Source, named, read_losses
 from latecomer.certify.table_rows import column_named
 from latecomer.certify.together import LossAnswers
-from latecomer.certify.words import Shown, Stated
 from latecomer.checks import checked
 from latecomer.errors import InputError
 

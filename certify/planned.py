@@ -21,7 +21,7 @@ from latecomer.bounds.certificate import Array
 from latecomer.bounds.checks import failure_probability
 from latecomer.bounds.held_out.betting import (
     BET_WEIGHTS,
-    STEPS,
+    RISK_STEPS,
     fixed_bets,
     fixed_products,
     orders_for,
@@ -30,18 +30,18 @@ from latecomer.bounds.held_out.betting import (
 from latecomer.bounds.held_out.blend import blend_refuses
 from latecomer.bounds.held_out.losses import chernoff_kl, product
 from latecomer.bounds.held_out.price import reference_price
-from latecomer.certify.arguments import PLAN, told_in_full
+from latecomer.certify.arguments import PLAN, Shown, told_in_full
 from latecomer.certify.rule import LEAST_OUTSIDE
 from latecomer.certify.table import Source, read_losses
-from latecomer.certify.words import Shown, as_given, chance, exact, rounded
+from latecomer.certify.words import as_given, chance, exact, rounded, wrapped
 from latecomer.checks import checked, fraction, number_in, one_of, whole
-from latecomer.errors import InputError, wrapped
+from latecomer.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_MEAN = 0.2
-_FEWEST = LEAST_OUTSIDE + 2
+_GUESSED_MEAN = 0.2
+_FEWEST_CLIENTS = LEAST_OUTSIDE + 2
 
 
 def foretold(sizes: tuple[int, int, int], n_outside: int, delta: float | None) -> str:
@@ -69,11 +69,11 @@ def foretold(sizes: tuple[int, int, int], n_outside: int, delta: float | None) -
     if delta is None or not n_certified:
         return said
     pool = n_certified + n_outside
-    bound = product_wor(losses=[_MEAN] * n_certified, pool_size=pool, delta=delta)
+    bound = product_wor(losses=[_GUESSED_MEAN] * n_certified, pool_size=pool, delta=delta)
     return (
-        f"{said}; were all {n_certified} wrong {_MEAN:.0%} of the time, a certificate for the "
-        f"{pool} not trained on would be about {float(bound.value):.0%} ({1 - delta:.0%}), more "
-        "where clients differ"
+        f"{said}; were all {n_certified} wrong {_GUESSED_MEAN:.0%} of the time, a certificate for "
+        f"the {pool} not trained on would be about {float(bound.value):.0%} ({1 - delta:.0%}), "
+        "more where clients differ"
     )
 
 
@@ -93,11 +93,11 @@ def refuse_too_few(n_clients: int, points: Sequence[int], delta: float) -> None:
     InputError
         It says what so few clients can show, and what they cannot.
     """
-    if n_clients >= _FEWEST:
+    if n_clients >= _FEWEST_CLIENTS:
         return
     floor = float(reference_price(mean_loss=0.0, n_clients=n_clients, delta=delta))
     raise InputError(
-        f"certificates need at least {_FEWEST} clients (1 that trains, 1 certified, "
+        f"certificates need at least {_FEWEST_CLIENTS} clients (1 that trains, 1 certified, "
         f"{LEAST_OUTSIDE} others of which they speak), got {n_clients} of {min(points)} to "
         f"{max(points)} points: without certificates, hold clients back in turn (split.novel: 1, "
         "split.seed: 0, 1, ...) and their errors are measured, which proves nothing of a next "
@@ -122,9 +122,11 @@ _NARROWEST = 1e-6  # narrower laws are one number
 
 def _blend(losses: Array, delta: float, target: float) -> NDArray[np.bool_]:
     n_samples, k = losses.shape
-    point = math.floor(target * STEPS)
+    point = math.floor(target * RISK_STEPS)
     # The last grid point that is no larger than the target, whatever the product was rounded to.
-    risk = next(at / STEPS for at in (point + 1, point, point - 1) if at / STEPS <= target)
+    risk = next(
+        at / RISK_STEPS for at in (point + 1, point, point - 1) if at / RISK_STEPS <= target
+    )
     orders = seeded_orders(k, min(_ORDERS, orders_for(k)), 0)
     size = max(1, _BLOCK // orders.size)
     parts = [losses[first : first + size] for first in range(0, n_samples, size)]

@@ -47,10 +47,10 @@ from latecomer.bounds.shift.balls import (
     widest,
 )
 from latecomer.bounds.shift.duals import DUALS, TRIED, Grid, planned_grid
+from latecomer.certify.arguments import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES, Rule
 from latecomer.certify.sample import Sample, sample_of, scaled_to, several, tagged
 from latecomer.certify.table import Order, Source
-from latecomer.certify.words import Stated
 from latecomer.checks import checked
 from latecomer.errors import InputError, nearest
 

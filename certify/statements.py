@@ -18,6 +18,7 @@ from latecomer.bounds.certificate import Array, Certificate, Orders, scaled_up
 from latecomer.bounds.checks import failure_probability
 from latecomer.bounds.held_out.losses import conformal
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
+from latecomer.certify.arguments import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES
 from latecomer.certify.sample import (
     FILE_RULES,
@@ -29,7 +30,6 @@ from latecomer.certify.sample import (
     tagged,
 )
 from latecomer.certify.table import Order, Source
-from latecomer.certify.words import Stated
 from latecomer.checks import checked
 from latecomer.errors import InputError
 

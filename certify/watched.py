@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.certify.arguments import WATCHED, told_in_full
+from latecomer.certify.arguments import WATCHED, Shown, told_in_full
 from latecomer.certify.ledger import IF_ONLY, Ledger
 from latecomer.certify.points import PointRows, read_points
 from latecomer.certify.predicted_sets import LABEL_SCORES, labels_kept
@@ -23,8 +23,8 @@ from latecomer.certify.watching import (
     voided_in,
     watch_plan,
 )
-from latecomer.certify.words import Shown, chance, rounded
-from latecomer.errors import InputError, wrapped
+from latecomer.certify.words import chance, rounded, wrapped
+from latecomer.errors import InputError
 
 Arrivals = tuple[tuple[str, float], ...]
 

@@ -7,7 +7,7 @@ heavy is imported on first use, so ``import latecomer`` costs nothing.
 
 from typing import TYPE_CHECKING, Any
 
-from latecomer.errors import first_use, homes
+from latecomer.extras import first_use, homes
 
 if TYPE_CHECKING:
     from latecomer.certify.losses import certify_losses as certify_losses

@@ -66,7 +66,7 @@ def show_status(
 
     Only reads the directory, so it can be asked on any machine while the run goes on.
     """
-    from latecomer.commands.finished_run import status_record, status_rows, summary_line
+    from latecomer.commands.run_directories import status_record, status_rows, summary_line
     from latecomer.eval.runs.cell_directory import run_status
 
     status = run_status(directory)
@@ -96,7 +96,7 @@ def make_report(
 
     Makes report.html, figures and tables.  The run need not be finished.
     """
-    from latecomer.commands.finished_run import page_as_it_is, tell_missing
+    from latecomer.commands.run_directories import page_as_it_is, tell_missing
 
     page = page_as_it_is(directory) if asks is None else None
     if page is None:
@@ -125,7 +125,7 @@ def draw_figures(
     They lie beside the SVG in DIR/figures; later reports make them again, set
     as they were.
     """
-    from latecomer.commands.finished_run import tell_missing
+    from latecomer.commands.run_directories import tell_missing
     from latecomer.reports.page.page import figures
 
     made = figures(directory, kind, width=width, font=font)
@@ -141,7 +141,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare two runs: settings, and errors paired over clients."""
-    from latecomer.commands.finished_run import show_comparison, tell_missing
+    from latecomer.commands.run_directories import show_comparison, tell_missing
 
     show_comparison(first, second, as_json=as_json)
     for directory in dict.fromkeys((first, second)):

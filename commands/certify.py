@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import latecomer
+from latecomer.certify.words import wrapped
 from latecomer.checks import output_file
 from latecomer.commands.arguments import Json, Long, numbers, real_option, whole_option
-from latecomer.errors import InputError, nearest, wrapped
+from latecomer.errors import InputError, nearest
 from latecomer.files import ending, named
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latecomer.errors import WIDTH, InputError, nearest, wrapped
-from latecomer.reading.docstrings import Documented, documented, plain, prose
+from latecomer.certify.words import WIDTH, wrapped
+from latecomer.declared import Documented, documented, plain, prose
+from latecomer.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from latecomer.eval.datasets.reader import Source

@@ -14,8 +14,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from latecomer.errors import InputError, advice, nearest, one_line
+from latecomer.errors import InputError, nearest, one_line
 from latecomer.eval.runs.stopping import signals_interrupt
+from latecomer.extras import advice
 from latecomer.files import at_home
 
 _LONG, _SHORT = 500, 60

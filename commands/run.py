@@ -97,8 +97,8 @@ def run_study(
     plain = not any((*elsewhere, adopt, retry_failed, extend, track))
     if plain and _said_again(out, study, changes, variant or (), scale):
         return
-    from latecomer.commands.executor_options import choose_executor
     from latecomer.commands.run_display import run_and_report
+    from latecomer.eval.runs.executors import choose_executor
     from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 
     flags = {
@@ -135,7 +135,7 @@ def _said_again(
     scale: str | None,
 ) -> bool:
     """Print what a finished run said, if there is one of just this command."""
-    from latecomer.commands.finished_run import said_again
+    from latecomer.commands.run_directories import said_again
 
     lines = said_again(out, study, changes, variants, scale)
     if lines is not None:

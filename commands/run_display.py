@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import pandas as pd
 import typer
 
-from latecomer.commands.finished_run import asked, keep
 from latecomer.commands.render import duration
+from latecomer.commands.run_directories import asked, keep
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import Event, RunResult, run
-from latecomer.eval.runs.tally import tracked
+from latecomer.eval.runs.tracking import tracked
 from latecomer.eval.studies.loading import leaves_gpu_idle, load_study
 from latecomer.eval.studies.settings import Study
 from latecomer.reports.checks import CHECKS, by_check, findings

@@ -33,9 +33,9 @@ from latecomer.certify.watching import (
     voided_in,
     watch_plan,
 )
-from latecomer.certify.words import rounded
+from latecomer.certify.words import WIDTH, rounded, wrapped
 from latecomer.commands.render import show_json
-from latecomer.errors import WIDTH, InputError, wrapped
+from latecomer.errors import InputError
 from latecomer.files import named
 
 _CLIENT = 12

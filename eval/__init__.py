@@ -9,7 +9,7 @@ to say.
 
 from typing import TYPE_CHECKING, Any
 
-from latecomer.errors import first_use, homes
+from latecomer.extras import first_use, homes
 
 if __name__ != "latecomer.eval":
     raise ImportError("import latecomer.eval, not the folder eval")

@@ -1,12 +1,4 @@
-r"""What one cell does: train, serve, score, certify, measure; or simulate noisy solutions.
-
-The simulation: client i has a design :math:`X_i` with orthonormal columns and labels :math:`y_i =
-X_i\theta_i^* + \sigma z`.  Its own least-squares solution is :math:`\bar\theta_i = X_i^Ty_i =
-\theta_i^* + \sigma\epsilon_i` with :math:`\epsilon_i` standard normal: exactly, where the paper has
-a limit. True models lie in a subspace of the few dimensions with nonzero variance.  The best linear
-hypernetwork of k dimensions gives :math:`\bar\theta_i` projected on the k leading principal
-components, uncentred (Proposition 1).  Errors are :math:`|\hat\theta_i - \theta_i^*|^2`, a client's
-excess loss on its own design.
+"""What one cell does: train, serve, score, certify, measure.
 
 A certificate of held-out clients is about a system trained without them.  What holding them out
 costs is measured by a cell that trains the same method, seed and rounds on seen and held-out
@@ -21,25 +13,36 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from latecomer.bounds import linear_optimum
 from latecomer.errors import InputError
+from latecomer.eval.denoising import Row, denoising_findings
 from latecomer.eval.federation.groups import Group, split_facts
-from latecomer.eval.measures.differences import blindness_rows, correlations_of
+from latecomer.eval.measures.likeness import blindness_rows, correlations_of
 from latecomer.eval.measures.of_a_model import choice_rows, client_targets, measure_all, ridge_rows
 from latecomer.eval.measures.registry import bound_called
 from latecomer.eval.measures.theorem31 import convergence_rows, converging, is_about
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.arrivals import joined
-from latecomer.eval.routes.contract import Request, certify_all
+from latecomer.eval.routes.contract import (
+    Request,
+    certificate_facts,
+    certificate_rows,
+    certify_all,
+    with_caveats,
+)
 from latecomer.eval.routes.r0_held_out import score_certification
 from latecomer.eval.routes.registry import CELL_ROUTES, read_cell
-from latecomer.eval.routes.rows import certificate_facts, certificate_rows, with_caveats
-from latecomer.eval.scoring.rows import client_rows, effect_rows, gap_row, group_rows
-from latecomer.eval.scoring.scores import ClientScore, GroupScore, group_score
+from latecomer.eval.scoring.scores import (
+    ClientScore,
+    GroupScore,
+    client_rows,
+    effect_rows,
+    gap_row,
+    group_rows,
+    group_score,
+)
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
-from latecomer.eval.settings.study_sections import Bounds, Denoising, bound_names
+from latecomer.eval.settings.study_sections import Bounds, bound_names
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.curve import (
     Curve,
@@ -63,232 +66,6 @@ from latecomer.models.engine.training import Checkpoint, initial_state
 from latecomer.models.task.state import State
 
 __all__ = ["Outcome", "evaluate_cell"]
-
-Floats = NDArray[np.float64]
-Row = dict[str, Any]
-
-_INERTIA = 0.9
-SOLVERS = ("local", "principal components", "gradient descent")
-
-
-@dataclass(frozen=True, eq=False)
-class LinearClients:
-    """Linear regressions with orthonormal designs.
-
-    Attributes
-    ----------
-    designs : ndarray of shape [n, m, d]
-        With orthonormal columns.
-    labels : ndarray of shape [n, m]
-    truth : ndarray of shape [n, d]
-        The models behind the labels.
-    """
-
-    designs: Floats
-    labels: Floats
-    truth: Floats
-
-    @property
-    def solutions(self) -> Floats:
-        """Each client's least-squares solution, ``[n, d]``."""
-        solutions: Floats = np.einsum("nmd,nm->nd", self.designs, self.labels)
-        return solutions
-
-    def error(self, models: Floats) -> float:
-        """Return the mean over clients of the squared distance from their true models."""
-        return float(np.square(models - self.truth).sum(axis=1).mean())
-
-
-def draw_clients(
-    rng: np.random.Generator, truth: Floats, *, n_samples: int, noise: float
-) -> LinearClients:
-    """Draw designs and labels for clients of these true models.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    truth : ndarray of shape [n, d]
-    n_samples : int
-        Samples per client, at least d.
-    noise : float
-        Standard deviation of the label noise.
-    """
-    n, d = truth.shape
-    designs = np.linalg.qr(rng.standard_normal((n, n_samples, d)))[0]
-    labels = np.einsum("nmd,nd->nm", designs, truth)
-    labels = labels + noise * rng.standard_normal((n, n_samples))
-    return LinearClients(designs, labels, truth)
-
-
-def train_linear(
-    clients: LinearClients, dimension: int, *, rounds: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    r"""Train :math:`\theta_i = Wv_i` by gradient descent on the clients' losses.
-
-    Every round all clients send the gradient of :math:`|X_i\theta_i - y_i|^2` at the model they
-    got, which for an orthonormal design is :math:`2(\theta_i - X_i^Ty_i)`; the server propagates it
-    back to W and the descriptors. (Several local steps would scale all of them by one factor.)
-
-    Returns
-    -------
-    tuple of ndarray
-        W ``[d, k]`` and the descriptors ``[n, k]``.
-    """
-    solutions = clients.solutions
-    n, d = solutions.shape
-    size = float(np.linalg.norm(solutions, 2))
-    weights = rng.standard_normal((d, dimension)) * (size / d) ** 0.5
-    descriptors = rng.standard_normal((n, dimension)) * (size / n) ** 0.5
-    moving = [np.zeros_like(weights), np.zeros_like(descriptors)]
-    # Near an optimum the norm of both factors is the square root of the solutions' norm.
-    lr = 0.1 / (4 * size)
-    for _ in range(rounds):
-        against = 2 * (descriptors @ weights.T - solutions)
-        slopes = (against.T @ descriptors, against @ weights)
-        moving = [_INERTIA * old + new for old, new in zip(moving, slopes, strict=True)]
-        weights, descriptors = weights - lr * moving[0], descriptors - lr * moving[1]
-    return weights, descriptors
-
-
-def fixed_subspace_error(variances: Floats, subspace: Floats, noise: float) -> float:
-    r"""Return the expected error of new clients whose solutions are projected on a subspace.
-
-    .. math:: \operatorname{tr}((I-P)\Sigma) + \sigma^2k
-
-    The first term is what the subspace leaves out, the second the noise that stays; exact for a
-    subspace that does not depend on the clients' noise.
-
-    Parameters
-    ----------
-    variances : ndarray of shape [d, d]
-        Second moments :math:`\Sigma` of the true models.
-    subspace : ndarray of shape [d, k]
-        Orthonormal columns.
-    noise : float
-
-    Examples
-    --------
-    >>> fixed_subspace_error(np.diag([4.0, 1.0, 0.0]), np.eye(3)[:, :1], noise=0.5)
-    1.25
-    """
-    kept = float(np.trace(subspace.T @ variances @ subspace))
-    return float(np.trace(variances)) - kept + noise * noise * int(subspace.shape[1])
-
-
-def estimated_error(solutions: Floats, dimension: int, noise: float) -> float:
-    r"""Estimate the mean error after projection on the solutions' own k leading components.
-
-    Unbiased over the noise, from the solutions alone: Stein's estimate
-    :math:`(|\bar\Theta - \hat\Theta|^2 + 2\sigma^2\,df)/n - \sigma^2d` with the divergence of a
-    truncated singular value decomposition, :math:`df = k(k + |n-d|) +
-    2\sum_{i\le k<j}s_i^2/(s_i^2-s_j^2)` (Candès, Sing-Long and Trzasko, 2013). It is unstable
-    where two singular values nearly agree.
-
-    Parameters
-    ----------
-    solutions : ndarray of shape [n, d]
-    dimension : int
-        k, at most the smaller of n and d.
-    noise : float
-    """
-    n, d = map(int, solutions.shape)
-    squares = np.square(np.linalg.svd(solutions, compute_uv=False))
-    kept, left = squares[:dimension], squares[dimension:]
-    freedom = float(dimension * (dimension + abs(n - d)))
-    freedom += 2 * float((kept[:, None] / (kept[:, None] - left[None])).sum())
-    return (float(left.sum()) + 2 * noise * noise * freedom) / n - noise * noise * d
-
-
-def _one_draw(settings: Denoising, noise: float, draw: int) -> list[Row]:
-    """Return one record per dimension for one drawn federation."""
-    # Every noise level has the same true models and designs.
-    rng = np.random.default_rng([settings.seed, draw])
-    d, variances = settings.weights, np.asarray(settings.variances, dtype=np.float64)
-    basis = np.linalg.qr(rng.standard_normal((d, d)))[0][:, : len(variances)]
-
-    def population(n: int) -> LinearClients:
-        truth = (rng.standard_normal((n, len(variances))) * np.sqrt(variances)) @ basis.T
-        return draw_clients(rng, truth, n_samples=settings.samples, noise=noise)
-
-    seen, novel = population(settings.clients), population(settings.novel)
-    moments = (basis * variances) @ basis.T
-    order = basis[:, np.argsort(-variances, kind="stable")]
-    solutions, newcomers = seen.solutions, novel.solutions
-    records = []
-    for k in settings.dimensions:
-        best = linear_optimum(solutions=solutions, dimension=k)
-        weights, descriptors = train_linear(seen, k, rounds=settings.rounds, rng=rng)
-        made = descriptors @ weights.T
-        span = np.linalg.qr(weights)[0]
-        reached = float(np.square(made - solutions).sum())
-        records.append(
-            {
-                "noise": noise,
-                "dimension": k,
-                "draw": draw,
-                "local": seen.error(solutions),
-                "principal_components": seen.error(best.descriptors @ best.weights.T),
-                "gradient_descent": seen.error(made),
-                "novel_local": novel.error(newcomers),
-                "novel_principal_components": novel.error(
-                    newcomers @ best.weights @ best.weights.T
-                ),
-                "novel_gradient_descent": novel.error(newcomers @ span @ span.T),
-                # Closed forms: noise alone; the best subspace, if known; the draw's own estimate.
-                "local_expected": noise * noise * d,
-                "known_subspace": _known_subspace(moments, order, k, noise),
-                "estimated": estimated_error(solutions, k, noise),
-                "novel_expected": fixed_subspace_error(moments, best.weights, noise),
-                "optimal_loss": float(best.loss),
-                "reached_loss": reached,
-            }
-        )
-    return records
-
-
-def _known_subspace(moments: Floats, order: Floats, k: int, noise: float) -> float:
-    """Return the expected error with the true leading subspace; further dimensions only add noise.
-
-    The basis holds the directions of all variances; others are orthogonal to every true model.
-    """
-    within = fixed_subspace_error(moments, order[:, :k], noise)
-    return within + noise * noise * max(k - int(order.shape[1]), 0)
-
-
-def denoising_findings(settings: Denoising) -> tuple[list[Row], dict[str, Artifact]]:
-    """Return rows and the artifact ``linear_denoising`` of a study's section ``denoising``.
-
-    The artifact has a record per noise, dimension and draw. Rows ``denoising_error`` are means over
-    draws with a 95% normal interval for the mean; ``term`` names the estimator, k and noise.
-    """
-    table = [
-        record
-        for noise in settings.noise
-        for draw in range(settings.draws)
-        for record in _one_draw(settings, noise, draw)
-    ]
-    rows: list[Row] = []
-    for noise in settings.noise:
-        for k in settings.dimensions:
-            own = [r for r in table if r["noise"] == noise and r["dimension"] == k]
-            for group, prefix in (("seen", ""), ("novel", "novel_")):
-                n_clients = settings.clients if group == "seen" else settings.novel
-                for solver in SOLVERS:
-                    values = np.array([r[prefix + solver.replace(" ", "_")] for r in own])
-                    term = f"{solver}, k={k}, noise={noise:g}"
-                    rows.append(_row(group, n_clients, term, values))
-            known = np.array([r["known_subspace"] for r in own])
-            rows.append(_row("novel", "", f"known subspace, k={k}, noise={noise:g}", known))
-    artifact = Artifact(kind="linear_denoising", table=table, axes=("record",))
-    return rows, {"linear_denoising": artifact}
-
-
-def _row(group: str, n_clients: int | str, term: str, values: Floats) -> Row:
-    mean, half = float(values.mean()), 0.0
-    if len(values) > 1:
-        half = 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5
-    about = {"group": group, "shift": "none", "n_clients": n_clients, "metric": "denoising_error"}
-    return {**about, "term": term, "value": mean, "lower": mean - half, "upper": mean + half}
 
 
 Scores = Mapping[Group, Sequence[ClientScore]]

@@ -6,7 +6,7 @@ itself loads no torch.
 
 from typing import TYPE_CHECKING
 
-from latecomer.errors import front_door
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.models":
     raise ImportError("import latecomer.models, not the folder models")

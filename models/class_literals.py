@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from latecomer.reading.docstrings import Documented, documented
+from latecomer.declared import Documented, documented
 
 _HERE = Path(__file__).parent
 _MODELS = "latecomer.models."

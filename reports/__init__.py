@@ -8,7 +8,7 @@ so on.  ``looks`` is the colour and mark of each label, as ``display.drawing.loo
 
 from typing import TYPE_CHECKING
 
-from latecomer.errors import front_door
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.reports":
     raise ImportError("import latecomer.reports, not the folder reports")

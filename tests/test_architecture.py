@@ -23,7 +23,7 @@ LINES = [
     ("eval/shifts/kinds/shipped.py", "def rotate(", "what can happen to the inputs"),
     ("eval/routes/kinds/r1.py", 'cell_kind="tuned"', "R1, R4 and R5 train"),
     ("eval/runs/lock.py", "class Lock", "one cell under its `lock`"),
-    ("reports/page/questions.py", "CHAPTERS = (", "which stand where"),
+    ("reports/page/layout.py", "CHAPTERS = (", "which stand where"),
     ("commands/certify.py", '"--rule"', "a command's options stand in a module of its own"),
 ]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.errors import TRAIN
+from latecomer.extras import TRAIN
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -23,8 +23,8 @@ MAY_IMPORT = {
 }
 # The ground that every layer stands on: how mistakes are told, files written, text read.
 OPEN = (
-    *("latecomer.errors", "latecomer.errors", "latecomer.files", "latecomer.declared"),
-    *("latecomer.checks", "latecomer.reading", "latecomer.errors"),
+    *("latecomer.extras", "latecomer.errors", "latecomer.files", "latecomer.declared"),
+    *("latecomer.checks", "latecomer.reading"),
 )
 # From the ground up. A wing (a folder, or a module that lies beside the folders) imports from
 # floors below its own alone; wings that share a floor do not know each other.
@@ -33,6 +33,7 @@ FLOORS = {
         ("certificate",),
         ("checks",),
         ("binary_kl", "privacy", "training"),
+        ("unit_scale",),
         ("held_out", "one_data_set", "meta_learning", "unseen_clients", "uniform_convergence"),
         ("shift", "next_client"),
     ),
@@ -62,7 +63,7 @@ FLOORS = {
         ("splits",),
         ("shifts",),
         ("settings",),
-        ("federation",),
+        ("federation", "denoising"),
         ("scoring",),
         ("training",),
         ("routes", "measures"),

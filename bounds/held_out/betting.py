@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
-from latecomer.bounds.binary_kl import outward
 from latecomer.bounds.certificate import Array, Certificate, Orders, catalogued, priced
+from latecomer.bounds.unit_scale import outward
 
 __all__ = [
     "BET_WEIGHTS",
-    "STEPS",
+    "RISK_STEPS",
     "allowance",
     "betting_mixture",
     "each_sample",
@@ -42,7 +42,7 @@ __all__ = [
     "wsr_wor",
 ]
 
-STEPS = 10_000
+RISK_STEPS = 10_000
 _EPS = float(np.finfo(np.float64).eps)
 # Wealths that a block of grid points holds at most, and at least: a step through a smaller block
 # costs as much as through this one.
@@ -75,7 +75,7 @@ def last_kept(
     most, size = max(1, _LARGEST_BLOCK // width), max(1, _LEAST_BLOCK // width)
     while top > floor:
         points = np.arange(top, max(top - size, floor), -1)
-        kept = ~refused(points / STEPS)
+        kept = ~refused(points / RISK_STEPS)
         if kept.any():
             return int(points[kept.argmax()])
         top, size = int(points[-1]) - 1, min(2 * size, most)
@@ -313,8 +313,8 @@ def _capped(cap: float, ordered: Array, delta: float) -> float:
         gains = capped_gains(ordered, wanted, cap, risks)
         return np.asarray(np.cumsum(gains, axis=-1).max(axis=-1)[:, 0] >= needed)
 
-    last = last_kept(refused, top=STEPS - 1, width=ordered.size)
-    return (last + 1) / STEPS
+    last = last_kept(refused, top=RISK_STEPS - 1, width=ordered.size)
+    return (last + 1) / RISK_STEPS
 
 
 @catalogued(
@@ -502,16 +502,16 @@ def _mixture(
 
 
 # Fixed by the number of clients, so that nobody chooses it after looking at a bound.
-_MOST_CLIENTS = ((1_000, 256), (10_000, 64))
-_ORDERS_ABOVE = 8
-_SEEDS = 2**32
+_ORDERS_UP_TO = ((1_000, 256), (10_000, 64))
+_ORDERS_OF_MORE = 8
+_N_SEEDS = 2**32
 # Wealths that differ by less, relatively, differ by the order in which their logarithms are added.
-_ROUNDING = 1e-10
+_ROUNDING_OF_SUMS = 1e-10
 
 
 def fresh_seed() -> int:
     """Return a seed from the operating system's entropy, in [0, 2**32)."""
-    return secrets.randbelow(_SEEDS)
+    return secrets.randbelow(_N_SEEDS)
 
 
 def orders_for(n_clients: int) -> int:
@@ -522,8 +522,8 @@ def orders_for(n_clients: int) -> int:
     >>> orders_for(30), orders_for(1_001), orders_for(10_001)
     (256, 64, 8)
     """
-    fitting = (n for most, n in _MOST_CLIENTS if n_clients <= most)
-    return next(fitting, _ORDERS_ABOVE)
+    fitting = (n for most, n in _ORDERS_UP_TO if n_clients <= most)
+    return next(fitting, _ORDERS_OF_MORE)
 
 
 def seeded_orders(n_losses: int, n_orders: int, seed: int) -> NDArray[np.int64]:
@@ -591,7 +591,7 @@ def deviation_of_average(logs: Array) -> Array:
     """
     share = np.exp(logs - logs.max(axis=-1, keepdims=True))
     spread = share.std(axis=-1, ddof=1) / share.mean(axis=-1)
-    return np.asarray(np.where(spread < _ROUNDING, 0.0, spread) / np.sqrt(logs.shape[-1]))
+    return np.asarray(np.where(spread < _ROUNDING_OF_SUMS, 0.0, spread) / np.sqrt(logs.shape[-1]))
 
 
 def draw(n_orders: int | None, seed: int | None, in_order: bool) -> Draw:

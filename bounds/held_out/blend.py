@@ -14,7 +14,7 @@ from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, Orders, catalogued, priced
 from latecomer.bounds.held_out.betting import (
     REALISED,
-    STEPS,
+    RISK_STEPS,
     allowance,
     deviation_of_average,
     draw,
@@ -209,7 +209,7 @@ def _kept_by_product(sample: Ordered, alone: float) -> int:
     high, low = limits(sample)
     while low < high:
         middle = (low + high + 1) // 2
-        if _product(sample, middle / STEPS) >= alone:
+        if _product(sample, middle / RISK_STEPS) >= alone:
             high = middle - 1
         else:
             low = middle
@@ -222,7 +222,7 @@ def _deviation(sample: Ordered, value: float, aim: float) -> float:
     if value >= sample.top or value <= sample.floor or n_orders == 1:
         # No order moves a bound that no order proved, and one order tells nothing of others.
         return 0.0 if n_orders > 1 else np.nan
-    risks = np.array([value, max(value - _SLOPE / STEPS, 0.0)])
+    risks = np.array([value, max(value - _SLOPE / RISK_STEPS, 0.0)])
     product = np.stack([product_wealth(sample, float(risk)) for risk in risks])
     logs = np.logaddexp(product, star_ends(sample, risks, aim))
     deviation = float(deviation_of_average(logs[0]))

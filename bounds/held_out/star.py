@@ -22,7 +22,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
-from latecomer.bounds.held_out.betting import REALISED, STEPS, allowance, each_sample, last_kept
+from latecomer.bounds.held_out.betting import (
+    REALISED,
+    RISK_STEPS,
+    allowance,
+    each_sample,
+    last_kept,
+)
 
 __all__ = ["star", "star_wor"]
 
@@ -344,7 +350,7 @@ def star_ends(sample: Ordered, risks: Array, aim: float) -> Array:
     return np.asarray(aim - missing)
 
 
-def highest_unsure(sample: Ordered, aim: float, enough: float, highest: int = STEPS) -> int:
+def highest_unsure(sample: Ordered, aim: float, enough: float, highest: int = RISK_STEPS) -> int:
     """Grid point above which every risk's average wealth is surely above e^``enough``.
 
     The wealth is not monotone in the risk, but a lower limit for all risks of a span costs little
@@ -354,12 +360,12 @@ def highest_unsure(sample: Ordered, aim: float, enough: float, highest: int = ST
     """
     (largest, floor), n_orders = limits(sample), sample.good.shape[1]
     top, few = min(highest, largest), max(1, _FEW // n_orders)
-    near = max(int(STEPS * (1.0 - sample.good[:, 0].mean())), floor + 1)
+    near = max(int(RISK_STEPS * (1.0 - sample.good[:, 0].mean())), floor + 1)
     taken = float((sample.shift / sample.scale[:, None]).max())
     first = slice(0, _first_orders(n_orders, aim, enough))
     goal = n_orders * np.exp(enough + _TO_SPARE)
 
-    tops = _cut(near, top, STEPS * (1.0 - taken))
+    tops = _cut(near, top, RISK_STEPS * (1.0 - taken))
     lows = np.append(tops[1:] + 1, near)[: tops.size]
     won = _won_between(sample, first, lows, tops, aim, goal)
     # As far as the orders tell that went first, all of them together settle spans above the end.
@@ -398,11 +404,11 @@ def _won_between(
     """Lower limit of some orders' wealth in sum, for spans of grid points, as far as ``goal``."""
     won, many = np.zeros(len(tops)), sample.good.shape[1] >= _MANY
     taken = float((sample.shift / sample.scale[:, None]).max())
-    single = tops <= STEPS * (1.0 - taken - _LEAST_MEAN) if many else np.zeros(len(tops), bool)
+    single = tops <= RISK_STEPS * (1.0 - taken - _LEAST_MEAN) if many else np.zeros(len(tops), bool)
     part = sample.part(orders)
     for kind, these in ((part, ~single), (part.in_single(), single)):
         if these.any():
-            bets = _BetsBetween(kind, lows[these] / STEPS, tops[these] / STEPS)
+            bets = _BetsBetween(kind, lows[these] / RISK_STEPS, tops[these] / RISK_STEPS)
             won[these] = _wealth(bets, aim, np.full(len(bets.powers), goal))
     return won
 
@@ -438,12 +444,12 @@ def limits(sample: Ordered) -> tuple[int, int]:
     for rounding, and no wealth is ever infinite.  Without a pool the second is -1, off the grid.
     """
     top = sample.top * (1.0 + (len(sample.scale) + 8) * _EPS)
-    floor = -1 if sample.floor == 0.0 else int(np.floor(sample.floor * STEPS))
-    return min(int(np.floor(top * STEPS)), STEPS - 1), floor
+    floor = -1 if sample.floor == 0.0 else int(np.floor(sample.floor * RISK_STEPS))
+    return min(int(np.floor(top * RISK_STEPS)), RISK_STEPS - 1), floor
 
 
 def kept_risk(
-    sample: Ordered, refused: Callable[[Array], NDArray[np.bool_]], highest: int = STEPS
+    sample: Ordered, refused: Callable[[Array], NDArray[np.bool_]], highest: int = RISK_STEPS
 ) -> float:
     """One grid step above the largest risk that is not refused, within what the sample alone says.
 
@@ -459,7 +465,7 @@ def kept_risk(
         width=n_orders,
     )
     sure = min(sample.floor * (1.0 + (k + 8) * _EPS), 1.0)
-    return float(np.clip((last + 1) / STEPS, sure, top))
+    return float(np.clip((last + 1) / RISK_STEPS, sure, top))
 
 
 _ORDER = (

@@ -10,7 +10,6 @@ over the draw.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.binary_kl import client_sizes, kl_step, outward, unit_risk
 from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, rounded_up
 from latecomer.bounds.checks import (
     count,
@@ -33,6 +32,7 @@ from latecomer.bounds.meta_learning.pefll import (
     equal_total,
     root_bound,
 )
+from latecomer.bounds.unit_scale import client_sizes, kl_step, outward, unit_risk
 
 __all__ = [
     "guan_lu_catoni",

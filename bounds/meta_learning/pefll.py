@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.binary_kl import client_sizes, harmonic_total, per_client, summed, unit_risk
 from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.checks import (
     count,
@@ -25,6 +24,7 @@ from latecomer.bounds.checks import (
     positive,
     same_length,
 )
+from latecomer.bounds.unit_scale import client_sizes, harmonic_total, per_client, summed, unit_risk
 
 __all__ = ["amit_meir", "pacoh_holder", "pefll_32", "pefll_b1", "pentina_lampert", "rezazadeh_code"]
 

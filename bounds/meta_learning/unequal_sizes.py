@@ -8,7 +8,6 @@ temperature for each client. ``kl_hyper`` and ``sum_kl`` are those of
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.binary_kl import client_sizes, harmonic_total, outward, per_client
 from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
 from latecomer.bounds.checks import (
     failure_probability,
@@ -28,6 +27,7 @@ from latecomer.bounds.meta_learning.pefll import (
     client_count,
     root_bound,
 )
+from latecomer.bounds.unit_scale import client_sizes, harmonic_total, outward, per_client
 
 __all__ = ["catoni_unequal", "pefll_b1_unequal", "two_step_kl_unequal"]
 

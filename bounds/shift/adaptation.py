@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latecomer.bounds.binary_kl import summed
 from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.checks import (
     count,
@@ -25,6 +24,7 @@ from latecomer.bounds.checks import (
     one_of,
     same_length,
 )
+from latecomer.bounds.unit_scale import summed
 
 __all__ = [
     "KINDS",

@@ -7,7 +7,6 @@ deterministic one.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.binary_kl import kl_step, outward, per_client, unit_risk
 from latecomer.bounds.certificate import (
     Array,
     Certificate,
@@ -23,6 +22,7 @@ from latecomer.bounds.checks import (
     losses_in,
     nonnegative,
 )
+from latecomer.bounds.unit_scale import kl_step, outward, per_client, unit_risk
 
 __all__ = ["aid_fast", "aid_occam", "occam_client", "occam_product"]
 

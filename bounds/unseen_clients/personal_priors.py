@@ -8,7 +8,6 @@ N(theta, alpha I) from all the data, and the risk is measured on B.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.binary_kl import kl_step, outward, per_client, unit_risk
 from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, priced
 from latecomer.bounds.checks import (
     count,
@@ -17,6 +16,7 @@ from latecomer.bounds.checks import (
     nonnegative,
     positive,
 )
+from latecomer.bounds.unit_scale import kl_step, outward, per_client, unit_risk
 
 __all__ = ["personal_prior_kl", "personal_prior_pooled"]
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.binary_kl import kl_step, outward, per_client, unit_risk
 from latecomer.bounds.certificate import (
     Array,
     Certificate,
@@ -36,6 +35,7 @@ from latecomer.bounds.checks import (
     nonnegative,
     positive,
 )
+from latecomer.bounds.unit_scale import kl_step, outward, per_client, unit_risk
 
 __all__ = [
     "kl_from_draws",

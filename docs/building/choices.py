@@ -16,11 +16,11 @@ from latecomer.certify.rule import BEST_OF, DEFAULT_RULE, RULES, rules_for
 from latecomer.commands import entries
 from latecomer.commands.app import app
 from latecomer.commands.entries import RULE_STATES, Described, Setting
+from latecomer.declared import documented
 from latecomer.eval.datasets.registry import DATASETS
 from latecomer.eval.results.rows import MEANINGS
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.models.methods.registry import known_names
-from latecomer.reading.docstrings import documented
 
 __all__ = [
     "bound_tables",

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from python_names import plain
 
 from latecomer.commands.entries import Setting, shown_default
+from latecomer.declared import documented
 from latecomer.eval.measures.registry import MEASURES, PUBLISHED
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.schema import Legal, OneOf
@@ -18,7 +19,6 @@ from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.kinds.declaration import Dealt
 from latecomer.eval.splits.registry import SPLIT_SETTINGS, SPLITS
 from latecomer.eval.studies.settings import Study, StudyMethod, sections
-from latecomer.reading.docstrings import documented
 
 __all__ = ["cell", "setting_table", "settings_of", "study_file"]
 

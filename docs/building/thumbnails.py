@@ -12,8 +12,9 @@ from PIL import Image
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.pictures import Plot
 from latecomer.reports.display.section import Material
+from latecomer.reports.page.layout import sections
 from latecomer.reports.page.page import under_shown_names
-from latecomer.reports.page.questions import answers, sections
+from latecomer.reports.page.questions import answers
 
 __all__ = ["FOLDER", "HEIGHT", "WIDTH", "thumbnail"]
 

@@ -5,7 +5,7 @@ One reader per file; ``DATASETS`` lists them and ``load_dataset`` reads a study'
 
 from typing import TYPE_CHECKING
 
-from latecomer.errors import front_door
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.eval.datasets":
     raise ImportError("import latecomer.eval.datasets, not the folder datasets")

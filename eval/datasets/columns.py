@@ -1,5 +1,6 @@
 """Make a data set from named columns of a table: features or pictures, labels and clients."""
 
+import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,15 @@ from latecomer.reading.column_names import (
     numbers_rows,
     refuse_repeated,
 )
-from latecomer.reading.delimited import decimal_comma
+from latecomer.reading.delimited import (
+    decimal_comma,
+    file_beginning,
+    find_misfit,
+    foreign_header,
+    read_header,
+    refuse_other_than_text,
+    text_of,
+)
 from latecomer.reading.ids import (
     first_gap,
     holds_quantity,
@@ -571,3 +580,31 @@ def columns_of(
     cells = {column: frame.iloc[:, i] for i, column in enumerate(names)}
     levels = tuple(map(str, frame.index.names))
     return Columns(name, provenance, cells, folder=folder, text=text, levels=levels)
+
+
+def header_of(file: Path) -> tuple[list[str], int]:
+    """Return the names of a CSV file's columns, and the number of lines before its first row.
+
+    Raises
+    ------
+    InputError
+        There is no header, or it names a column twice.
+    """
+    with file.open("rb") as binary:
+        refuse_other_than_text(file_beginning(binary))
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream)
+        names = read_header(reader)
+        if len(set(names)) < len(names):
+            listed = ", ".join(names[:8])
+            raise InputError(f"has a header that names a column twice: {listed}: no distinct names")
+        return names, reader.line_num
+
+
+def form_of(file: Path, names: Sequence[str], label: object) -> str:
+    """Say what is wrong with a file's form, if anything is: separator, comments, a row's length."""
+    text = text_of(file.read_bytes())
+    foreign = foreign_header(text)
+    if label not in names and foreign:
+        return f"no column {label!r} among {', '.join(names[:8])}{foreign}"
+    return find_misfit(text)

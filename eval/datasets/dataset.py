@@ -1,6 +1,5 @@
-"""The data set that every reader returns, its groups of clients and its form as text."""
+"""The data set that every reader returns, and groups of its clients."""
 
-import csv
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,14 +13,6 @@ from numpy.typing import NDArray
 
 from latecomer.errors import InputError
 from latecomer.files import at_home, replacing
-from latecomer.reading.delimited import (
-    file_beginning,
-    find_misfit,
-    foreign_header,
-    read_header,
-    refuse_other_than_text,
-    text_of,
-)
 from latecomer.reading.ids import is_missing, refuse_alike, refuse_clients, spelling, spelt_array
 
 MAX_CLASSES = 65_536
@@ -509,34 +500,6 @@ def join_sets(
         class_names=class_names,
         provenance="; ".join(filter(None, [source, counts, remark])),
     )
-
-
-def header_of(file: Path) -> tuple[list[str], int]:
-    """Return the names of a CSV file's columns, and the number of lines before its first row.
-
-    Raises
-    ------
-    InputError
-        There is no header, or it names a column twice.
-    """
-    with file.open("rb") as binary:
-        refuse_other_than_text(file_beginning(binary))
-    with file.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream)
-        names = read_header(reader)
-        if len(set(names)) < len(names):
-            listed = ", ".join(names[:8])
-            raise InputError(f"has a header that names a column twice: {listed}: no distinct names")
-        return names, reader.line_num
-
-
-def form_of(file: Path, names: Sequence[str], label: object) -> str:
-    """Say what is wrong with a file's form, if anything is: separator, comments, a row's length."""
-    text = text_of(file.read_bytes())
-    foreign = foreign_header(text)
-    if label not in names and foreign:
-        return f"no column {label!r} among {', '.join(names[:8])}{foreign}"
-    return find_misfit(text)
 
 
 def in_groups(data: Dataset, groups: NDArray[Any], column: str) -> Dataset:

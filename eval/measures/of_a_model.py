@@ -18,12 +18,11 @@ import torch
 from latecomer.bounds import hartung_knapp
 from latecomer.eval.devices import wait_for
 from latecomer.eval.federation.groups import Federation, Group
-from latecomer.eval.measures.differences import descriptor_findings
+from latecomer.eval.measures.likeness import descriptor_findings
 from latecomer.eval.measures.registry import MEASURES
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.scoring.label_shift import ByBbse
-from latecomer.eval.scoring.rows import client_rows
-from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.scoring.scores import ClientScore, client_rows
 from latecomer.eval.scoring.serving import served_models
 from latecomer.eval.training.setup import Setup, TrainedModel
 from latecomer.models.engine.method import Method, versions

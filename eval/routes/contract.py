@@ -1,15 +1,26 @@
-"""What a route to a certificate receives, and what it returns."""
+"""What a route to a certificate receives, and what it returns: its findings, as rows and facts.
 
-from collections.abc import Iterable, Mapping, Sequence
+What the split adds to certificates is the same for every route: a cell's outcome gets it once.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
+from latecomer.bounds.certificate import Certificate, Orders
+from latecomer.bounds.held_out.price import reference_price, reference_price_pool
+from latecomer.certify.statements import left_for_others
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.rows import Artifact
+from latecomer.eval.routes.kinds.declaration import TrainingRoute
+from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import RouteSettings, TrainingCell
-from latecomer.eval.training.setup import TrainedModel
+from latecomer.eval.splits.split import Split
+from latecomer.eval.training.setup import Outcome, TrainedModel
 
 Row = dict[str, Any]
 E = TypeVar("E", bound=RouteSettings)
@@ -77,3 +88,285 @@ def certify_all(requests: Iterable[Request[Any]]) -> Findings:
     for kind, table in tables.items():
         artifacts[kind] = Artifact(kind=kind, table=table, axes=("record",))
     return Findings(joined.rows, joined.facts, {}, artifacts)
+
+
+def certificate_rows(
+    issued: Certificate, *, bound: str, common: Mapping[str, Any], metric: str = "certificate"
+) -> list[Row]:
+    """Rows of one certificate: its total (empty ``term``) and one row per term.
+
+    Parameters
+    ----------
+    issued : Certificate
+        Scalar certificate.
+    bound : str
+        ``<route>:<rule>``, or the calculator's name for a published bound.
+    common : mapping
+        Columns shared by all rows (group, shift, severity, counts).
+    metric : str
+        ``certificate`` for bounds of an error; ``certified_fraction`` for a share of clients.
+    """
+    tags = _tags(issued, bound, metric)
+    total = {**common, **tags, "term": "", "value": float(issued.value)}
+    parts = [
+        {**common, **tags, "term": name, "value": float(part)}
+        for name, part in issued.terms.items()
+    ]
+    return [total, *parts]
+
+
+def _tags(issued: Certificate, bound: str, metric: str) -> Row:
+    return {
+        "metric": metric,
+        "bound": bound,
+        "population": issued.population,
+        "predictor": issued.predictor,
+        "sampling": issued.sampling,
+        "rigorous": issued.rigorous,
+        "delta": float(issued.delta_total),
+        "message": issued.reason,
+    }
+
+
+def price_rows(
+    issued: Certificate,
+    *,
+    bound: str,
+    common: Mapping[str, Any],
+    n_clients: int,
+    pool_size: int | None,
+) -> list[Row]:
+    """Rows of a mean certificate's price, and of what deterministic rules pay on equal scores.
+
+    Terms ``paid`` (bound minus mean score), ``reference``, the calculator ``reference_price`` for
+    independent clients, and for finite pools ``reference_pool``, the share of the calculator
+    ``reference_price_pool``: times one minus the mean score it is a price.  Both are at the
+    certificate's own delta.
+    """
+    mean = float(issued.terms["empirical_risk"])
+    delta = float(issued.delta_total)
+    prices = {
+        "paid": float(issued.value) - mean,
+        "reference": float(reference_price(mean_loss=mean, n_clients=n_clients, delta=delta)),
+    }
+    if pool_size is not None:
+        price = reference_price_pool(n_clients=n_clients, pool_size=pool_size, delta=delta)
+        prices["reference_pool"] = float(price)
+    tags = {
+        "metric": "certificate_price",
+        "bound": bound,
+        "population": issued.population,
+        "predictor": issued.predictor,
+        "sampling": issued.sampling,
+        "delta": delta,
+    }
+    return [{**common, **tags, "term": name, "value": price} for name, price in prices.items()]
+
+
+def pool_rows(
+    issued: Certificate,
+    *,
+    bound: str,
+    common: Mapping[str, Any],
+    mean: float,
+    n_clients: int,
+    pool_size: int,
+    left_out: int = 0,
+) -> list[Row]:
+    """Rows of what a finite pool's certificate implies for the clients that were not scored.
+
+    Terms ``others`` (`left_for_others`), ``size`` of the pool and, where the split left clients of
+    the data out, ``left_out``: how many, none of them in the pool.
+    """
+    others = left_for_others(
+        bound=float(issued.value), mean=mean, n_clients=n_clients, pool_size=pool_size
+    )
+    told: dict[str, float] = {"others": others, "size": float(pool_size)}
+    if left_out:
+        told["left_out"] = float(left_out)
+    tags = _tags(issued, bound, "certificate_pool")
+    return [{**common, **tags, "term": name, "value": value} for name, value in told.items()]
+
+
+def one_of_several(n_certificates: int, each: str) -> str:
+    """Say that a certificate shares its failure probability with others, one per ``each``."""
+    return f"one of {n_certificates} certificates that hold at once, one {each}, which share delta"
+
+
+def certificate_facts(
+    issued: Certificate,
+    *,
+    bound: str,
+    shift: str = "none",
+    severity: float | None = None,
+    inputs: Sequence[tuple[str, float, str]] = (),
+) -> list[Row]:
+    """Everything behind one certificate as a long table: terms, ledger, assumptions, inputs.
+
+    ``inputs`` holds (name, value, provenance) triples: what the calculator was given and where
+    each number comes from.  Those of orders that were averaged over come from the certificate.
+    """
+    key = {
+        "bound": bound,
+        "shift": shift,
+        "severity": "" if severity is None else severity,
+        "predictor": issued.predictor,
+    }
+
+    def fact(kind: str, name: str, value: float | str = "", text: str = "") -> Row:
+        return {**key, "kind": kind, "name": name, "value": value, "text": text}
+
+    facts = [fact("total", "value", float(issued.value))]
+    facts += [fact("term", name, float(part)) for name, part in issued.terms.items()]
+    facts += [fact("delta", event, float(share)) for event, share in issued.delta.items()]
+    facts += [fact("assumption", str(i), text=text) for i, text in enumerate(issued.assumptions)]
+    given = [*inputs, *(_about_orders(issued.orders) if issued.orders else ())]
+    facts += [fact("input", name, value, text) for name, value, text in given]
+    facts.append(fact("source", "source", text=issued.source))
+    if issued.reason:
+        facts.append(fact("reason", "reason", text=issued.reason))
+    return facts
+
+
+def _about_orders(orders: Orders) -> Iterator[tuple[str, float, str]]:
+    """Say how many orders were averaged over, by which seed, and how far others would move it."""
+    yield "orders", float(orders.n), "orders of the clients, averaged over"
+    yield "orders_seed", float(orders.seed), "seed that draws them"
+    sd = "estimated deviation of the bound over other draws of as many orders"
+    yield "orders_sd", float(orders.sd), sd
+
+
+UNDEALT = (
+    "the split was read from a file that does not prove it was dealt at random: it names no "
+    "settings and seed which give the same clients again"
+)
+"""Why certificates on a frozen split that cannot be dealt again are no proofs."""
+
+APART = (
+    "class sets were dealt to seen and to held-out clients apart (split.classes_dealt), so that "
+    "the clients this route certifies, who are among the seen ones, are no uniform sample of the "
+    "pool"
+)
+"""Why certificates of arriving clients of a pool are no proofs where class sets are so dealt."""
+
+VOUCHED = (
+    "the system was trained elsewhere, and its user vouches that no client but the seen ones had "
+    "part in its training or in any choice about it"
+)
+"""What certificates assume in addition about a system that this run did not train."""
+
+
+def shared_samples(split: Split, plan: Plan) -> float:
+    """Return the share of the new clients' query samples that arriving clients hold too.
+
+    Independent clients draw from the same pools, so that a system trained on arriving clients has
+    met some samples that new clients are measured on: their errors are not errors on new data.
+
+    Parameters
+    ----------
+    split : Split
+    plan : Plan
+        Who arrives, and is tuned or trained on.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 without new clients.
+    """
+    order = [*split.seen, *split.certification][plan.first : plan.first + plan.clients]
+    held = [client.rows("all") for client in order]
+    asked = [client.query for client in split.novel]
+    if not asked or not held:
+        return 0.0
+    return float(np.isin(np.concatenate(asked), np.concatenate(held)).mean())
+
+
+def with_caveats(
+    outcome: Outcome, entries: Sequence[RouteSettings], split: Split, *, trained: bool = True
+) -> Outcome:
+    """Add to a cell's outcome the caveats that its split, and who trained, put on certificates.
+
+    On a split of independent clients, certificates of routes that train on arriving clients get a
+    row ``certificate_overlap`` (`shared_samples`).  On a pool, certificates of one fixed system get
+    rows ``certificate_pool``: what they imply for clients not scored.  On a frozen split
+    that is not known to be dealt at random no certificate is rigorous, nor are those of a pool's
+    seen clients where class sets were dealt to these apart.  For a system not
+    ``trained`` here, certificates assume what its user vouches for.
+    """
+    rows, facts = list(outcome.rows), _facts(outcome)
+    if isinstance(entries[0], TrainingRoute):
+        plan = entries[0].plan(split)
+        if plan.independent:
+            rows, facts = _with_overlap(rows, facts, shared_samples(split, plan), len(split.novel))
+        else:
+            rows = rows + _left_for_others(rows, facts)
+            if split.settings.get("classes_dealt"):
+                rows, facts = unproven(rows, facts, APART)
+    if not split.dealt:
+        rows, facts = unproven(rows, facts, UNDEALT)
+    if not trained:
+        told = {"kind": "assumption", "name": "vouched", "value": "", "text": VOUCHED}
+        facts = facts + [{**fact, **told} for fact in facts if fact["kind"] == "total"]
+    artifacts = dict(outcome.artifacts)
+    if facts:
+        artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
+    return Outcome(rows, artifacts)
+
+
+def _facts(outcome: Outcome) -> list[Row]:
+    told = outcome.artifacts.get("certificates")
+    return [dict(fact) for fact in (told.table or ())] if told else []
+
+
+def _with_overlap(
+    rows: list[Row], facts: list[Row], share: float, n_novel: int
+) -> tuple[list[Row], list[Row]]:
+    totals = [row for row in rows if row.get("metric") == "certificate" and not row.get("term")]
+    kept = ("bound", "shift", "severity", "predictor", "population", "sampling", "delta")
+    about = ("classes", "personalization", "round")
+    rows = rows + [
+        {name: row[name] for name in (*kept, *about) if name in row}
+        | {"group": "novel", "n_clients": n_novel, "metric": "certificate_overlap", "value": share}
+        for row in totals
+    ]
+    text = "share of new clients' query samples that arriving clients hold too"
+    told = {"kind": "input", "name": "novel_samples_shared", "value": share, "text": text}
+    return rows, facts + [{**fact, **told} for fact in facts if fact["kind"] == "total"]
+
+
+def _left_for_others(rows: list[Row], facts: list[Row]) -> list[Row]:
+    """Return what bounds over a pool imply for its other clients; nothing for drawn scores."""
+    pools = {fact["bound"]: fact["value"] for fact in facts if fact["name"] == "pool_size"}
+    pooled: list[Row] = []
+    for total in rows:
+        bounded = total.get("metric") == "certificate" and not total.get("term")
+        if not bounded or total["sampling"] != "finite-pool":
+            continue
+        if total["predictor"] != "deterministic":
+            continue  # the mean of drawn scores is known only up to the draws
+        mean = next(
+            part["value"]
+            for part in rows
+            if part.get("metric") == "error"
+            and part.get("aggregation") == "per-client"
+            and (part["group"], part["predictor"]) == (total["group"], total["predictor"])
+        )
+        pool = int(pools[total["bound"]])
+        left = left_for_others(
+            bound=total["value"], mean=mean, n_clients=total["n_clients"], pool_size=pool
+        )
+        for name, value in (("others", left), ("size", float(pool))):
+            pooled.append({**total, "metric": "certificate_pool", "term": name, "value": value})
+    return pooled
+
+
+def unproven(rows: list[Row], facts: list[Row], why: str) -> tuple[list[Row], list[Row]]:
+    """Say of certificates that would be rigorous why they are not."""
+    proven = {row["bound"] for row in rows if row.get("rigorous") is True}
+    doubt = {"rigorous": False, "message": why}
+    rows = [row | doubt if row.get("rigorous") is True else row for row in rows]
+    reason = {"kind": "reason", "name": "reason", "value": "", "text": why}
+    more = [
+        {**fact, **reason} for fact in facts if fact["kind"] == "total" and fact["bound"] in proven
+    ]
+    return rows, facts + more

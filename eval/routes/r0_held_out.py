@@ -18,15 +18,16 @@ from latecomer.certify.rule import (
     rules_for,
 )
 from latecomer.eval.federation.groups import Group
-from latecomer.eval.routes.contract import Findings, Request
-from latecomer.eval.routes.kinds.r0 import HeldOut
-from latecomer.eval.routes.rows import (
+from latecomer.eval.routes.contract import (
+    Findings,
+    Request,
     certificate_facts,
     certificate_rows,
     one_of_several,
     pool_rows,
     price_rows,
 )
+from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.scored_clients import (
     Scored,
     ball_of,

@@ -39,15 +39,15 @@ from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.arrivals import arrivals
-from latecomer.eval.routes.kinds.declaration import TrainingRoute
-from latecomer.eval.routes.kinds.r1 import Tuned
-from latecomer.eval.routes.r4_progressive import Plan
-from latecomer.eval.routes.rows import (
+from latecomer.eval.routes.contract import (
     certificate_facts,
     certificate_rows,
     one_of_several,
     price_rows,
 )
+from latecomer.eval.routes.kinds.declaration import TrainingRoute
+from latecomer.eval.routes.kinds.r1 import Tuned
+from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.scoring.scores import ClientScore, cross_fitted, fold_groups
 from latecomer.eval.scoring.serving import MASKS
 from latecomer.eval.settings.cell import TrainingCell

@@ -39,9 +39,8 @@ from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.meta_learning.kl_inverted import two_step_fixed
 from latecomer.certify.words import counts
-from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.routes.contract import Findings, Request, certificate_facts, certificate_rows
 from latecomer.eval.routes.kinds.r2 import TwoLevel
-from latecomer.eval.routes.rows import certificate_facts, certificate_rows
 from latecomer.eval.scoring.serving import MASKS
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split

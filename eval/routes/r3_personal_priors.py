@@ -31,9 +31,8 @@ from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.unseen_clients.personal_priors import personal_prior_pooled
 from latecomer.eval.federation.groups import Group
-from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.routes.contract import Findings, Request, certificate_facts, certificate_rows
 from latecomer.eval.routes.kinds.r3 import PersonalPrior, can_be_cut, cut_support, measured_samples
-from latecomer.eval.routes.rows import certificate_facts, certificate_rows
 from latecomer.eval.scoring.serving import MASKS, client_generator
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split

@@ -11,16 +11,21 @@ from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.arrivals import arrivals
-from latecomer.eval.routes.kinds.r4 import Progressive
-from latecomer.eval.routes.r4_progressive import Plan, Step, certify_progress, score_then_train
-from latecomer.eval.routes.rows import (
+from latecomer.eval.routes.contract import (
     certificate_facts,
     certificate_rows,
     one_of_several,
     price_rows,
 )
-from latecomer.eval.scoring.rows import client_rows, group_rows
-from latecomer.eval.scoring.scores import ClientScore, cross_fitted, group_score
+from latecomer.eval.routes.kinds.r4 import Progressive
+from latecomer.eval.routes.r4_progressive import Plan, Step, certify_progress, score_then_train
+from latecomer.eval.scoring.scores import (
+    ClientScore,
+    client_rows,
+    cross_fitted,
+    group_rows,
+    group_score,
+)
 from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints, Slot
 from latecomer.eval.training.setup import Outcome, setup_of

@@ -23,12 +23,11 @@ from latecomer.bounds.unseen_clients.description_length import occam_client, occ
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.rows import Artifact
+from latecomer.eval.routes.contract import certificate_facts, certificate_rows, price_rows
 from latecomer.eval.routes.kinds.r5 import Compressed
 from latecomer.eval.routes.r1_cell import System, trained_system
 from latecomer.eval.routes.r4_progressive import Plan
-from latecomer.eval.routes.rows import certificate_facts, certificate_rows, price_rows
-from latecomer.eval.scoring.rows import client_rows, group_rows
-from latecomer.eval.scoring.scores import ClientScore, group_score
+from latecomer.eval.scoring.scores import ClientScore, client_rows, group_rows, group_score
 from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import Outcome

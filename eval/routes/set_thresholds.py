@@ -16,9 +16,14 @@ from latecomer.bounds.certificate import Array, Certificate
 from latecomer.bounds.next_client import client_threshold, confident_threshold
 from latecomer.certify.predicted_sets import LABEL_SCORES, labels_kept, of_truth
 from latecomer.eval.federation.groups import Group
-from latecomer.eval.routes.contract import Findings, Request
+from latecomer.eval.routes.contract import (
+    Findings,
+    Request,
+    certificate_facts,
+    certificate_rows,
+    one_of_several,
+)
 from latecomer.eval.routes.kinds.sets import SetsOfLabels
-from latecomer.eval.routes.rows import certificate_facts, certificate_rows, one_of_several
 from latecomer.eval.routes.scored_clients import WHOSE
 from latecomer.eval.scoring.serving import ServedPoints
 from latecomer.eval.splits.registry import sampling_of

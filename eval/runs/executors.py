@@ -1,6 +1,6 @@
 """The executors by name, and the one that a command line asks for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from latecomer.declared import imported
 from latecomer.errors import InputError, nearest
+from latecomer.eval.runs.executor import Executor
+from latecomer.eval.runs.local import LocalExecutor
 
 if TYPE_CHECKING:
-    from latecomer.eval.runs.local import LocalExecutor
     from latecomer.eval.runs.ray import RayExecutor
     from latecomer.eval.runs.slurm import SlurmExecutor
 
@@ -107,3 +108,60 @@ def _read(word: str, value: Any, hint: Any) -> Any:
     if not isinstance(value, str) and number != value:
         raise InputError(f"{word} must be {noun}, got {value!r}")
     return number
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where cells are carried out.
+
+    Attributes
+    ----------
+    executor : Executor, optional
+        None: processes on this machine.
+    workers : int, optional
+        Cores to use; all unless given.
+    where : str
+        The place in words; empty for this machine.
+    """
+
+    executor: Executor | None = None
+    workers: int | None = None
+    where: str = ""
+
+
+def choose_executor(name: str, flags: Mapping[str, Any], options: Iterable[str]) -> Choice:
+    """Make the executor that a command line asks for, and see that it can be reached.
+
+    Parameters
+    ----------
+    name : str
+        ``local``, ``slurm`` or ``ray``.
+    flags : mapping
+        Values of the dedicated options; None where not given.
+    options : iterable of str
+        All other settings, as ``key=value``.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> choose_executor("local", {"workers": 3, "address": None}, [])
+    Choice(executor=None, workers=3, where='')
+    """
+    settings = {key: value for key, value in flags.items() if value is not None}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not (key and equals and value):
+            raise InputError(f"executor-option must be key=value, got {option!r}")
+        if key in settings:
+            raise InputError(f"{key} is given twice")
+        settings[key] = value
+    made = make_executor(name, settings)
+    if isinstance(made, LocalExecutor):
+        made.processes()  # refuses what has no room
+        # The runner settles the number of processes, unless memory limits it.
+        return Choice(executor=made) if made.memory_per_cell else Choice(workers=made.workers)
+    made.check()
+    return Choice(executor=made, where=made.where)

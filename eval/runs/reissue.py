@@ -37,12 +37,12 @@ from latecomer.eval.results.rows import (
     rows_to_text,
     write_artifact,
 )
+from latecomer.eval.routes.contract import unproven
 from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.r0_held_out import Drawn, issue_certificates
-from latecomer.eval.routes.rows import unproven
 from latecomer.eval.runs.cell_directory import seal
 from latecomer.eval.runs.directory import environment
-from latecomer.eval.scoring.rows import Scores, scores_of
+from latecomer.eval.scoring.scores import Scores, scores_of
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import novel_alike
 from latecomer.eval.studies.checking import parse_study

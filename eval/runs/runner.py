@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.certify.arguments import told_in_full
 from latecomer.certify.planned import foretold, refuse_too_few
-from latecomer.errors import CannotWriteError, InputError, require
+from latecomer.errors import CannotWriteError, InputError
 from latecomer.eval.devices import visible_gpus
 from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.runs.cell_directory import failure_of, is_done, says_storage
@@ -34,6 +34,7 @@ from latecomer.eval.studies.checking import check_held_back, check_scored
 from latecomer.eval.studies.loading import settled
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
+from latecomer.extras import require
 from latecomer.files import at_home
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """A finished split: its clients' rows and their law, its checksum, its file.
 
-Every class is cut in two before any client is made: seen clients are filled from one part, each
-image to at most one client; certification, novel and new clients draw independently from the
-other part, the pools. Given the training part they are therefore independent and identically
-distributed, which a finite pool of clients is not; the price is that two held-out clients may hold
-the same image. No seen client holds an image of a pool.
+Where clients follow a law, every class is cut in two before any client is made: seen clients are
+filled from one part, each image to at most one client; certification, novel and new clients draw
+independently from the other part, the pools. Given the training part they are therefore independent
+and identically distributed, which a finite pool of clients is not; the price is that two held-out
+clients may hold the same image. No seen client holds an image of a pool.
 """
 
 import hashlib

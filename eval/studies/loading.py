@@ -10,7 +10,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from latecomer.errors import InputError, nearest, require
+from latecomer.errors import InputError, nearest
 from latecomer.eval.devices import lacking
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.settings import Study
@@ -23,6 +23,7 @@ from latecomer.eval.studies.shipped import (
     set_key,
     shipped_texts,
 )
+from latecomer.extras import require
 from latecomer.files import at_home, content_of, found_from
 
 

@@ -1,5 +1,5 @@
 """Training: the method's contract, schedules, local steps and the loop of rounds."""
 
-from latecomer.errors import require
+from latecomer.extras import require
 
 require("torch")

@@ -57,10 +57,10 @@ def slopes_sgd(
     """
     # All weights are one row of numbers, tensor after tensor, so that a step takes few operations.
     values = torch.cat([value.detach().reshape(-1) for value in params.values()])
-    point = _tensors_written_out(values, params)
+    point = _shaped_as(values, params)
     total = values.new_zeros(len(next(iter(params.values()))))
     row, memory = torch.empty_like(values), torch.empty_like(values)
-    into = _tensors_written_out(row, params)
+    into = _shaped_as(row, params)
     with torch.no_grad():
         for step in range(n_steps):
             losses, found = slopes(point, step, into)
@@ -85,7 +85,7 @@ def slopes_sgd(
     return point, total
 
 
-def _tensors_written_out(row: Tensor, like: Mapping[str, Tensor]) -> Params:
+def _shaped_as(row: Tensor, like: Mapping[str, Tensor]) -> Params:
     """Return the tensors that lie one after another in a row of numbers, shaped as those given."""
     cut = torch.split(row, [value.numel() for value in like.values()])
     return {key: piece.view(like[key].shape) for key, piece in zip(like, cut, strict=True)}

@@ -1,5 +1,5 @@
 """Parts that several methods share, grouped by what represents a client in them."""
 
-from latecomer.errors import require
+from latecomer.extras import require
 
 require("torch")

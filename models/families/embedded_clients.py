@@ -14,7 +14,7 @@ from latecomer.models.engine.method import Finish, Method, Predictor, Start, pre
 from latecomer.models.engine.newcomers import Messages, one_model
 from latecomer.models.engine.optimizers import sgd, sgd_memory
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.shared_body import TrainedNewcomers
+from latecomer.models.families.trained_newcomers import TrainedNewcomers
 from latecomer.models.generators import hypernetworks
 from latecomer.models.generators.hypernetworks import (
     SizedHypernetwork,

@@ -16,7 +16,7 @@ from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Finish, Method, Predictor, Start, predict_with
 from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.shared_body import FineTuned
+from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import (
     Params,

@@ -1,5 +1,5 @@
 """Networks that make networks: hypernetworks, and the encoders that describe clients to them."""
 
-from latecomer.errors import require
+from latecomer.extras import require
 
 require("torch")

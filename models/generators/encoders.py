@@ -17,7 +17,8 @@ from latecomer.models.generators.unlabelled_encoders import (
     set_encoder,
 )
 from latecomer.models.task import own_nets, targets
-from latecomer.models.task.own_nets import counted, of_this_thread, random_inputs
+from latecomer.models.task.clients import counted, random_inputs
+from latecomer.models.task.own_nets import of_this_thread
 from latecomer.models.task.state import Params
 from latecomer.models.task.targets import ConvNet, Shape
 from latecomer.models.task.task import Task

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from latecomer.bounds.privacy import dp_sensitivity, gauss_analytic
 from latecomer.models.task import targets
-from latecomer.models.task.own_nets import counted
+from latecomer.models.task.clients import counted
 from latecomer.models.task.state import Params, nest, part
 from latecomer.models.task.task import Task
 

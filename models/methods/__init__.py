@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from latecomer.errors import front_door
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.models.methods":
     raise ImportError("import latecomer.models.methods, not the folder methods")

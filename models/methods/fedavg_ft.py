@@ -8,7 +8,7 @@ from latecomer.models.engine.hyperparameters import count, number, size
 from latecomer.models.engine.method import Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.global_weights import AveragedWeights
-from latecomer.models.families.shared_body import FineTuned
+from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 

@@ -10,7 +10,7 @@ from latecomer.models.engine.hyperparameters import choice, count
 from latecomer.models.engine.method import Personalization, Start
 from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.engine.schedule import Cohort, Phase, Stage
-from latecomer.models.families.shared_body import SharedBody
+from latecomer.models.families.trained_newcomers import SharedBody
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import body_names, head_names, join
 from latecomer.models.task.state import Params, State, nest, part, row

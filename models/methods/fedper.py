@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from latecomer.models.engine.method import Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
-from latecomer.models.families.shared_body import SharedBody
+from latecomer.models.families.trained_newcomers import SharedBody
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class FedPer(SharedBody):
 
     With ``head_layers=0`` the method is FedAvg; with all layers in the head every seen client
     trains alone. A new client trains a fresh head on the frozen body. All settings are those of
-    :class:`~latecomer.models.families.shared_body.SharedBody`.
+    :class:`~latecomer.models.families.trained_newcomers.SharedBody`.
     """
 
     name: ClassVar[str] = "fedper"

@@ -7,7 +7,7 @@ from latecomer.models.engine.hyperparameters import count
 from latecomer.models.engine.method import Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Phase, Stage
-from latecomer.models.families.shared_body import SharedBody
+from latecomer.models.families.trained_newcomers import SharedBody
 from latecomer.models.task.heads import body_names, head_names
 from latecomer.models.task.task import Task
 
@@ -19,7 +19,7 @@ class FedRep(SharedBody):
     The local steps that a study gives every method are divided between the two in the ratio of
     ``head_epochs`` to ``body_epochs``. With ``head_layers=0`` the body takes all of them and the
     method is FedAvg. A new client trains a fresh head on the frozen body. The other settings are
-    those of :class:`~latecomer.models.families.shared_body.SharedBody`.
+    those of :class:`~latecomer.models.families.trained_newcomers.SharedBody`.
 
     Attributes
     ----------

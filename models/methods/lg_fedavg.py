@@ -12,7 +12,7 @@ from latecomer.models.engine.method import Finish, Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort, Phase
 from latecomer.models.families.global_weights import AveragedWeights
-from latecomer.models.families.shared_body import FineTuned
+from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import body_names, head_names, join
 from latecomer.models.task.state import Params, State, gather, part, repeat, row, subtract

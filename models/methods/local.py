@@ -11,7 +11,7 @@ from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Finish, Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.families.shared_body import FineTuned
+from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State, gather, repeat, row
 from latecomer.models.task.task import Task

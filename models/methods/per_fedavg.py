@@ -13,7 +13,7 @@ from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Personalization
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.families.global_weights import GlobalWeights
-from latecomer.models.families.shared_body import FineTuned
+from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.client_axis import Entropy
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, State, detached

@@ -15,7 +15,7 @@ from latecomer.models.engine.method import Context, Finish, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.global_weights import GlobalWeights
-from latecomer.models.families.shared_body import FineTuned
+from latecomer.models.families.trained_newcomers import FineTuned
 from latecomer.models.task.client_axis import Entropy
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import half_squared_distance, half_squared_distances

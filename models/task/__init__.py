@@ -1,5 +1,5 @@
 """What is learnt: target nets without parameters of their own, losses, samples and clients."""
 
-from latecomer.errors import require
+from latecomer.extras import require
 
 require("torch")

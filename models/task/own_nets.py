@@ -1,9 +1,5 @@
 """Networks of others as target networks: how one is built, drawn and what is asked of it.
 
-Tokens: populations hold them as they are; on their way they are floating point, as all inputs are,
-which holds them exactly. A target network is given them as int64, and what takes vectors their
-counts.
-
 To apply a network to weights from outside, torch puts them into it for the time of the call, so
 that two threads cannot use one at a time: each has its own copy of the skeleton.
 
@@ -27,52 +23,8 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from latecomer.models.task.clients import TOKENS, random_inputs
 from latecomer.models.task.state import Params
-
-TOKENS = "_latecomer_tokens"
-"""Attribute of a skeleton whose inputs are tokens."""
-
-
-def reads_tokens(net: nn.Module) -> bool:
-    """Tell whether a skeleton's inputs are tokens."""
-    return bool(getattr(net, TOKENS, False))
-
-
-def counted(x: Tensor, vocabulary: int) -> Tensor:
-    r"""Return how often each token stands in a sample, ``[..., vocabulary]`` for ``x [..., T]``.
-
-    Counts are multiplied by :math:`\sqrt{V / T}` with vocabulary V, so that they have about unit
-    variance where all tokens are equally frequent. The order of tokens is lost.
-
-    Examples
-    --------
-    >>> counted(torch.tensor([[0.0, 2.0, 2.0, 1.0]]), 4)
-    tensor([[1., 1., 2., 0.]])
-    """
-    seen = x.new_zeros(*x.shape[:-1], vocabulary)
-    seen.scatter_add_(-1, x.long(), torch.ones_like(x))
-    scale: float = (vocabulary / x.shape[-1]) ** 0.5
-    return seen * scale
-
-
-def random_inputs(
-    n: int,
-    input_shape: tuple[int, ...],
-    vocabulary: int,
-    *,
-    dtype: torch.dtype,
-    draw: torch.Generator,
-) -> Tensor:
-    """Return random samples ``[n, *input_shape]`` to try things on.
-
-    Normal numbers; or, with a ``vocabulary``, tokens, the largest among them.
-    """
-    if not vocabulary:
-        return torch.randn(n, *input_shape, generator=draw, dtype=dtype)
-    x = torch.randint(vocabulary, (n, *input_shape), generator=draw).to(dtype)
-    x[0, 0] = vocabulary - 1
-    return x
-
 
 DRAWING = threading.RLock()
 """Held by who seeds torch's own generator and draws from it."""

@@ -18,6 +18,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from latecomer.models.task.clients import reads_tokens
 from latecomer.models.task.own_nets import (
     ANY_LAYOUT,
     DRAWING,
@@ -25,7 +26,6 @@ from latecomer.models.task.own_nets import (
     call_copying_views,
     can_be_copied,
     of_this_thread,
-    reads_tokens,
 )
 from latecomer.models.task.precision import narrow_products
 from latecomer.models.task.state import Params

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from latecomer.models.task import objectives, own_nets, targets
-from latecomer.models.task.own_nets import TOKENS, random_inputs
+from latecomer.models.task.clients import TOKENS, random_inputs
 from latecomer.models.task.state import Params
 from latecomer.models.task.stems import Stem, parted
 

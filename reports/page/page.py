@@ -22,16 +22,9 @@ from latecomer.reports.display.drawing import FONTS
 from latecomer.reports.display.pictures import PAPER, Column, Plot, Table, Writer
 from latecomer.reports.display.section import Block, Files, Group, Heading, Material, Section, Text
 from latecomer.reports.frames.errors import group_sizes, split_tables
+from latecomer.reports.page.layout import CHAPTERS, Chapter, placed, sections
 from latecomer.reports.page.method import FILES, samples_per_client
-from latecomer.reports.page.questions import (
-    ASKS,
-    CHAPTERS,
-    Chapter,
-    asked,
-    asking,
-    placed,
-    sections,
-)
+from latecomer.reports.page.questions import ASKS, asked, asking
 from latecomer.reports.words import shown_names
 
 

@@ -20,7 +20,7 @@ import latecomer
 from latecomer.bounds.certificate import Array
 from latecomer.bounds.held_out import blend as blending
 from latecomer.bounds.held_out import star as aiming
-from latecomer.bounds.held_out.betting import STEPS, allowance, seeded_orders
+from latecomer.bounds.held_out.betting import RISK_STEPS, allowance, seeded_orders
 
 pytestmark = pytest.mark.theory
 
@@ -123,7 +123,7 @@ def halves(
 ) -> tuple[Array, Array]:
     """Log wealth of both halves against the last grid point that the truth reaches, [S]."""
     n_samples, k = losses.shape
-    risk = floor(truth * STEPS) / STEPS
+    risk = floor(truth * RISK_STEPS) / RISK_STEPS
     orders = seeded_orders(k, n_orders, 71)
     columns = aiming.along(losses[:, orders].reshape(-1, k), pool)
     aim = np.log(4.0 / DELTA)
@@ -182,7 +182,7 @@ def test_a_twin_whose_bets_see_the_present_score_is_caught() -> None:
     law, mean, k = WORLDS["bimodal"]
     losses = law(np.random.default_rng(94), (BATCH, 3 * k))
     assert refused(losses, mean) <= limit(BATCH)
-    share = refused(np.minimum(losses, floor(mean * STEPS) / STEPS), mean)
+    share = refused(np.minimum(losses, floor(mean * RISK_STEPS) / RISK_STEPS), mean)
     print(f"bets that see the present score: {share:.4f}")
     assert share > 2 * limit(BATCH)
 
@@ -196,11 +196,11 @@ def test_a_twin_that_takes_the_smallest_refused_risk_is_caught(
 
     def uneven(sample: Any, risks: Array, aim: float, enough: float) -> Array:
         # 2/delta with probability delta/2, and nothing otherwise: mean 1 under every null.
-        drawn = (starts[-1] + np.rint(risks * STEPS) * 0.6180339887498949) % 1.0 < DELTA / 2
+        drawn = (starts[-1] + np.rint(risks * RISK_STEPS) * 0.6180339887498949) % 1.0 < DELTA / 2
         return np.where(drawn, log(2.0 / DELTA) + 1e-6, -np.inf)
 
     def smallest(ask: Callable[[Array], Array], **_: Any) -> int:
-        return next(at for at in range(STEPS) if ask(np.array([at / STEPS]))[0]) - 1
+        return next(at for at in range(RISK_STEPS) if ask(np.array([at / RISK_STEPS]))[0]) - 1
 
     monkeypatch.setattr(blending, "highest_unsure", lambda *given: given[-1])
     monkeypatch.setattr(blending, "star_wealth", uneven)
@@ -231,7 +231,7 @@ def test_a_twin_of_pools_that_is_read_for_a_gibbs_predictor_is_caught(read_for: 
     truths = pools.mean(axis=1) if read_for == "the pool's mean" else np.full(trials, 0.5)
     enough, missed, alone = np.log(2.0 / DELTA) + allowance(k), 0, 0
     for truth in np.unique(truths):
-        samples, risk = losses[truths == truth], floor(truth * STEPS) / STEPS
+        samples, risk = losses[truths == truth], floor(truth * RISK_STEPS) / RISK_STEPS
         _, won = halves(samples, float(truth), size, n_orders=8)
         plain = np.log1p(-samples).sum(axis=1) - k * np.log1p(-risk)
         missed += int((np.logaddexp(plain, won) >= enough).sum())

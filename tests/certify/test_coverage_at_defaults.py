@@ -31,7 +31,7 @@ from scipy.stats import beta, binom, hypergeom
 import latecomer
 from latecomer.bounds import product, product_wor, wsr_wor
 from latecomer.bounds.held_out import bets, betting, blend, finite_pool, star
-from latecomer.bounds.held_out.betting import STEPS
+from latecomer.bounds.held_out.betting import RISK_STEPS
 from latecomer.bounds.held_out.star import limits
 from latecomer.certify import statements
 from latecomer.certify.rule import RULES, rules_for
@@ -90,7 +90,7 @@ def searches_end_at() -> Iterator[dict[str, float]]:
     def of_one_span(search: Callable[..., int]) -> Callable[..., Callable[[bool], int]]:
         def cut(*given: Any) -> NDArray[np.int64]:
             tops = cut_whole(*given)
-            above = int((tops >= ceil(at["least"] * STEPS)).sum())
+            above = int((tops >= ceil(at["least"] * RISK_STEPS)).sum())
             # The next span's top says where this one ends.
             return tops[max(above - 1, 0) : above + 1]
 
@@ -105,10 +105,10 @@ def searches_end_at() -> Iterator[dict[str, float]]:
         return highest
 
     def of_a_grid(search: Callable[..., float]) -> Callable[..., float]:
-        def kept(sample: Any, refused: Any, highest: Any = lambda whole: STEPS) -> float:
-            point = ceil(at["least"] * STEPS)
+        def kept(sample: Any, refused: Any, highest: Any = lambda whole: RISK_STEPS) -> float:
+            point = ceil(at["least"] * RISK_STEPS)
             possible = point <= limits(sample)[0] and point <= highest(False)
-            if possible and not refused(np.array([point / STEPS]))[0]:
+            if possible and not refused(np.array([point / RISK_STEPS]))[0]:
                 return at["least"]
             return search(sample, refused, highest(True))
 

@@ -99,7 +99,7 @@ def test_it_says_the_same_without_work(finished, monkeypatch):
 def test_it_is_looked_at_when_anything_changed(finished, monkeypatch, tmp_path, what):
     copied = Path(shutil.copytree(finished[0], tmp_path / "copy"))
     monkeypatch.chdir(copied)
-    monkeypatch.setattr("latecomer.commands.finished_run.os.getcwd", lambda: str(finished[0]))
+    monkeypatch.setattr("latecomer.commands.run_directories.os.getcwd", lambda: str(finished[0]))
     with monkeypatch.context() as patch:
         patch.setattr(run_display, "run_and_report", idle)
         assert answers(run()) == finished[1]  # the copy itself is no change
@@ -123,7 +123,7 @@ def test_another_command_is_looked_at(finished, monkeypatch, more):
 
 def test_an_edit_of_the_package_is_looked_at(finished, monkeypatch):
     monkeypatch.chdir(finished[0])
-    monkeypatch.setattr("latecomer.commands.finished_run._code", lambda: iter([("a.py", b"")]))
+    monkeypatch.setattr("latecomer.commands.run_directories._code", lambda: iter([("a.py", b"")]))
     looked: list[int] = []
     monkeypatch.setattr(run_display, "run_and_report", lambda *_, **__: not looked.append(1))
     run()
@@ -195,7 +195,7 @@ def test_a_page_is_made_again_by_other_code_and_for_other_questions(
     monkeypatch.chdir(shutil.copytree(finished[0], tmp_path / "copy"))
     made = pages_made(monkeypatch)
     with monkeypatch.context() as patch:
-        patch.setattr("latecomer.commands.finished_run._code", lambda: iter([("a.py", b"")]))
+        patch.setattr("latecomer.commands.run_directories._code", lambda: iter([("a.py", b"")]))
         report_of()
     assert len(made) == 1
     assert report_of("runs/again", "--asks", "accuracy") == "runs/again/report-accuracy.html\n"

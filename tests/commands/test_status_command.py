@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from latecomer.commands.app import app
-from latecomer.commands.finished_run import tell_missing
 from latecomer.commands.render import duration
+from latecomer.commands.run_directories import tell_missing
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run, make_row, write_rows
 from latecomer.eval.runs.cell_directory import run_status, seal

@@ -12,9 +12,9 @@ from latecomer.certify.arguments import told_in_full
 from latecomer.certify.planned import PLAN_RULES
 from latecomer.certify.rule import BEST_OF, rules_for
 from latecomer.certify.watching import PATH_RULES, WatchPlan
+from latecomer.declared import documented
 from latecomer.eval.datasets.pictures import LAYOUTS
 from latecomer.eval.settings.study_sections import QUESTIONS
-from latecomer.reading.docstrings import documented
 
 NAMES = [name for name in latecomer.__all__ if name != "__version__"]
 # What sends a reader elsewhere.

@@ -11,7 +11,7 @@ from latecomer.reports import accuracy as errors
 from latecomer.reports import report
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Heading, Material, Text
-from latecomer.reports.page.questions import CHAPTERS, Chapter, placed, sections
+from latecomer.reports.page.layout import CHAPTERS, Chapter, placed, sections
 
 # The module as whoever adds it writes it: frame, figure, table, words, and the section itself.
 SPREAD = '''

@@ -29,7 +29,7 @@ class Hoeffding(RouteSettings):
 
 def certify(request):
     from latecomer.eval.routes.contract import Findings
-    from latecomer.eval.routes.rows import certificate_rows
+    from latecomer.eval.routes.contract import certificate_rows
 
     rows = []
     for predictor, scores in request.model.held_out.items():

@@ -14,9 +14,8 @@ from latecomer.models.engine.vectorised import choose_path
 from latecomer.models.methods import make_method
 from latecomer.models.outside import import_target
 from latecomer.models.task import own_nets
-from latecomer.models.task.clients import Clients
+from latecomer.models.task.clients import Clients, counted
 from latecomer.models.task.heads import body_names, features, head_names, layers
-from latecomer.models.task.own_nets import counted
 from latecomer.models.task.state import part
 from latecomer.models.task.task import Task, make_task
 

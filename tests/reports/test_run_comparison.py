@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from latecomer.commands.finished_run import show_comparison
+from latecomer.commands.run_directories import show_comparison
 from latecomer.eval.results.rows import InputError
 from latecomer.reports import compare_runs
 

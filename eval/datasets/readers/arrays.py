@@ -23,18 +23,13 @@ from latecomer.eval.datasets.columns import (
     REAL,
     as_classes,
     feature_columns,
+    form_of,
+    header_of,
     numbers_of,
     refuse_owner,
     refuse_regression,
 )
-from latecomer.eval.datasets.dataset import (
-    Dataset,
-    as_float32,
-    form_of,
-    header_of,
-    in_groups,
-    make_dataset,
-)
+from latecomer.eval.datasets.dataset import Dataset, as_float32, in_groups, make_dataset
 from latecomer.eval.datasets.pictures import channels_first, check_layout
 from latecomer.eval.datasets.reader import (
     Reader,

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.errors import InputError
-from latecomer.eval.datasets.columns import ROLES, columns_of, from_columns
-from latecomer.eval.datasets.dataset import Dataset, form_of, header_of
+from latecomer.eval.datasets.columns import ROLES, columns_of, form_of, from_columns, header_of
+from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.reader import Reader, given_path, reading, require_file
 
 

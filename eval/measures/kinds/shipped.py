@@ -34,7 +34,7 @@ MEASURES = (
         name="likeness",
         description="how like the held-out clients each new client is, by inputs alone: the "
         "rank of its distance from the seen clients (a conformal p-value)",
-        work="latecomer.eval.measures.differences:likeness",
+        work="latecomer.eval.measures.likeness:likeness",
         numbers_version=2,
     ),
     Measure(

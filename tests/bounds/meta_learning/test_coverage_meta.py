@@ -16,7 +16,6 @@ import pytest
 from scipy.special import expit, logit, xlogy
 from scipy.stats import beta, binom
 
-from latecomer.bounds.binary_kl import harmonic_total
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.meta_learning.kl_inverted import (
     guan_lu_catoni,
@@ -38,6 +37,7 @@ from latecomer.bounds.meta_learning.unequal_sizes import (
     pefll_b1_unequal,
     two_step_kl_unequal,
 )
+from latecomer.bounds.unit_scale import harmonic_total
 from latecomer.bounds.unseen_clients.description_length import aid_fast, aid_occam, occam_client
 from latecomer.bounds.unseen_clients.personal_priors import personal_prior_kl, personal_prior_pooled
 from latecomer.bounds.unseen_clients.single_level import (

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latecomer.bounds.binary_kl import harmonic_total
 from latecomer.bounds.certificate import CATALOGUE, Certificate
 from latecomer.bounds.held_out.losses import chernoff_kl
 from latecomer.bounds.meta_learning import kl_inverted, unequal_sizes
@@ -18,6 +17,7 @@ from latecomer.bounds.meta_learning import kl_inverted as meta_kl
 from latecomer.bounds.meta_learning import pefll as meta
 from latecomer.bounds.meta_learning import pefll as meta_classic
 from latecomer.bounds.one_data_set import catoni
+from latecomer.bounds.unit_scale import harmonic_total
 from latecomer.bounds.unseen_clients import description_length, personal_priors
 from latecomer.bounds.unseen_clients import single_level as unseen
 from latecomer.bounds.unseen_clients import single_level as unseen_draws

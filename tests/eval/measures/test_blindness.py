@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from latecomer.eval.measures.differences import BLIND_BELOW, model_spread
+from latecomer.eval.measures.likeness import BLIND_BELOW, model_spread
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.studies.cells import cells_of
 from latecomer.eval.studies.checking import parse_study

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 from sklearn.datasets import load_sample_images
 
 from latecomer.eval.federation.groups import build_federation
-from latecomer.eval.measures.differences import SeenClients, likeness, rank_p, seen_clients
+from latecomer.eval.measures.likeness import SeenClients, likeness, rank_p, seen_clients
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.settings.cell import FederationSettings
 from latecomer.eval.studies.checking import parse_study

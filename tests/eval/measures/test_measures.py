@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from latecomer.eval.federation.groups import build_federation
-from latecomer.eval.measures.differences import (
+from latecomer.eval.measures.likeness import (
     class_proportions,
     descriptor_findings,
     rank_correlations,

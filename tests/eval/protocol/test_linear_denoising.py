@@ -5,14 +5,14 @@ import pytest
 
 from latecomer.bounds import linear_optimum
 from latecomer.errors import InputError
-from latecomer.eval.protocol import (
+from latecomer.eval.denoising import (
     denoising_findings,
     draw_clients,
     estimated_error,
-    evaluate_cell,
     fixed_subspace_error,
     train_linear,
 )
+from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.settings import Denoising
 

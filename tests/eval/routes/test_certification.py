@@ -9,7 +9,12 @@ from latecomer.certify.rule import MEAN_RULES, RULES, rules_for
 from latecomer.certify.statements import left_for_others
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import make_row
-from latecomer.eval.routes.rows import certificate_facts, certificate_rows, pool_rows, price_rows
+from latecomer.eval.routes.contract import (
+    certificate_facts,
+    certificate_rows,
+    pool_rows,
+    price_rows,
+)
 from latecomer.eval.routes.scored_clients import Scored, certify_best, certify_scores
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.splits.registry import sampling_of

@@ -8,11 +8,11 @@ import pytest
 
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.results.rows import Artifact
+from latecomer.eval.routes.contract import APART, UNDEALT, shared_samples, with_caveats
 from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.kinds.r4 import Progressive
 from latecomer.eval.routes.kinds.r5 import Compressed
 from latecomer.eval.routes.r4_progressive import Plan
-from latecomer.eval.routes.rows import APART, UNDEALT, shared_samples, with_caveats
 from latecomer.eval.splits.build import make_split, split_of
 from latecomer.eval.splits.registry import Frozen
 from latecomer.eval.splits.split import split_arrays, write_split

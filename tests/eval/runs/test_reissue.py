@@ -23,7 +23,7 @@ from latecomer.eval.results.rows import (
 )
 from latecomer.eval.runs.directory import check_directory
 from latecomer.eval.runs.reissue import LATE, declared_entries, reissue
-from latecomer.eval.scoring.rows import scores_of
+from latecomer.eval.scoring.scores import scores_of
 from latecomer.eval.studies.loading import load_study
 
 REFERENCE = Path(__file__).resolve().parents[3] / "reports" / "reference" / "certificates-cifar10"

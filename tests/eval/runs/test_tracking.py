@@ -9,7 +9,8 @@ import pytest
 from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import ARCHIVE
 from latecomer.eval.results.rows import read_rows
-from latecomer.eval.runs.tally import Event, Scalar, results_of, tracked
+from latecomer.eval.runs.tally import Event
+from latecomer.eval.runs.tracking import Scalar, results_of, tracked
 
 ROOT = Path(__file__).resolve().parents[3]
 KEPT = ROOT / "reports" / "reference" / "shift-robustness-digits"

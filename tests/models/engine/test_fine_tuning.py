@@ -11,7 +11,7 @@ from latecomer.models.engine.fine_tuning import BESIDE
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
-from latecomer.models.families.shared_body import TrainedNewcomers
+from latecomer.models.families.trained_newcomers import TrainedNewcomers
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State

@@ -20,7 +20,7 @@ from latecomer.eval.results.rows import (
     write_rows,
 )
 from latecomer.reports.checks import CHECKS, findings, findings_file
-from latecomer.reports.checks.trained import majority_error
+from latecomer.reports.checks.shipped import majority_error
 from latecomer.reports.display.section import Files, Group, Items, Material
 from latecomer.reports.page import questions
 from latecomer.reports.page.questions import CHECKED

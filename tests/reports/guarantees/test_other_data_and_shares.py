@@ -10,7 +10,7 @@ from latecomer import reports
 from latecomer.bounds import product_wor
 from latecomer.certify.words import MINUS
 from latecomer.eval.results.rows import make_row, read_rows, write_rows
-from latecomer.eval.routes.rows import price_rows
+from latecomer.eval.routes.contract import price_rows
 from latecomer.reports.accuracy.training import describe_training
 from latecomer.reports.clients.distances import describe_classes, distance_caption
 from latecomer.reports.display.drawing import looks

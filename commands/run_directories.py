@@ -1,4 +1,4 @@
-"""Runs that are there: how far each is, what it said, and two of them side by side."""
+"""What the terminal says of run directories: how far each is, what it said, how two differ."""
 
 import hashlib
 import json

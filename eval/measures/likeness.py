@@ -1,4 +1,4 @@
-"""Whether clients' models and descriptors differ at all, and new clients from certified ones.
+"""How alike clients are: in models, in descriptors, and new ones in inputs to certified ones.
 
 A hypernetwork can ignore what describes a client and still learn: it then serves everybody the same
 model. Errors alone do not show this, for that model may be a good one.

@@ -1,4 +1,4 @@
-"""What methods have in common whose new clients train a head, or a model, of their own."""
+"""What methods have in common whose new clients train a model, or a head, of their own."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,0 +1,94 @@
+"""Helpers shared by several families of bounds: risks on the unit scale, unequal client sizes."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from latecomer.bounds.binary_kl import kl_inverse_upper
+from latecomer.bounds.certificate import Array, Certificate, certificate, rounded_up
+from latecomer.bounds.checks import count, interval
+
+__all__ = [
+    "client_sizes",
+    "harmonic_total",
+    "kl_step",
+    "outward",
+    "per_client",
+    "summed",
+    "unit_risk",
+]
+
+
+def unit_risk(name: str, value: ArrayLike, scale: float) -> Array:
+    """Return a risk in ``[0, scale]`` divided by ``scale``, so that it lies in [0, 1]."""
+    return np.asarray(interval(name, value, 0.0, scale) / scale)
+
+
+def outward(unit: Array, scale: float) -> Array:
+    """Return ``scale * unit`` without rounding below the product; exact at scale 1."""
+    return unit if scale == 1.0 else rounded_up(scale * unit)
+
+
+def kl_step(unit: Array, budget: ArrayLike) -> Array:
+    """Return the upper kl inverse; rounding in the budget errs on the safe side as well."""
+    # A budget beyond all numbers is as good as the largest: it leaves nothing to be said.
+    most = np.finfo(np.float64).max
+    return kl_inverse_upper(q=unit, budget=np.minimum(rounded_up(np.asarray(budget)), most))
+
+
+def summed(
+    name: str,
+    *,
+    terms: dict[str, Array],
+    delta: dict[str, Array],
+    scale: float = 1.0,
+    **changes: Any,
+) -> Certificate:
+    """Return the certificate whose value is the sum of its terms, rounded up."""
+    value = rounded_up(np.asarray(sum(terms.values(), start=np.float64(0.0))))
+    return certificate(name, terms=terms, value=value, delta=delta, loss_max=scale, **changes)
+
+
+def per_client(name: str, values: Array, *, minimum: int = 1) -> int:
+    """Return the number of clients on the last axis, refusing fewer than ``minimum``."""
+    if values.ndim == 0 or values.shape[-1] < minimum:
+        raise ValueError(
+            f"{name} must list at least {minimum} clients along its last axis, "
+            f"got shape {values.shape}"
+        )
+    return int(values.shape[-1])
+
+
+def client_sizes(sizes: ArrayLike, *, minimum: int = 1) -> NDArray[np.int64]:
+    """Return each client's number of samples, shape [..., n], each at least ``minimum``."""
+    counts = count("sizes", sizes, minimum=minimum)
+    per_client("sizes", counts.astype(np.float64))
+    return counts
+
+
+def harmonic_total(sizes: ArrayLike) -> tuple[Array, Array]:
+    """Return ``N = n * harmonic mean`` of the sizes and ``ceil(4 N)``, shape [...].
+
+    The ceiling is taken of an exact rational: in floating point it may be off by one where ``4 N``
+    is a whole number.
+
+    >>> total, grid = harmonic_total([10, 20, 400])
+    >>> round(float(total), 4), int(grid)
+    (59.0164, 237)
+    """
+    counts = client_sizes(sizes)
+    rows = counts.reshape(-1, counts.shape[-1])
+    totals = np.empty(len(rows))
+    grids = np.empty(len(rows))
+    for row, of_clients in enumerate(rows):
+        values, times = np.unique(of_clients, return_counts=True)
+        reciprocal = sum(
+            (Fraction(int(t), int(v)) for v, t in zip(values, times, strict=True)), Fraction(0)
+        )
+        exact = Fraction(len(of_clients) ** 2) / reciprocal
+        totals[row] = float(exact)
+        grids[row] = float(-(-4 * exact.numerator // exact.denominator))
+    shape = counts.shape[:-1]
+    return totals.reshape(shape), grids.reshape(shape)

@@ -1,0 +1,212 @@
+"""Sends rounds and results of a run to TensorBoard, MLflow or a user's own function.
+
+A tracker is called with a `Scalar` for every reported round (at most ten a second) and, when a cell
+is done, for each of its numbers over clients.  It only listens: if it raises, its error is reported
+once and the run goes on without it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from latecomer.errors import InputError
+from latecomer.eval.results.rows import read_rows
+from latecomer.eval.runs.tally import Event
+from latecomer.eval.shifts.populations import function_at
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One number of a run.
+
+    Attributes
+    ----------
+    series : str
+        Label of the method and training seed: ``"pefll seed 0"``.
+    name : str
+        What it is: ``train/loss``, ``novel/error``, ``novel/error@blur 1``,
+        ``certificate/r0:product``.
+    value : float
+    step : int
+        Rounds trained by then.
+    """
+
+    series: str
+    name: str
+    value: float
+    step: int
+
+
+Tracker = Callable[[Scalar], None]
+
+
+class _Open(Protocol):
+    """A tracker that is opened for a run and closed after it."""
+
+    def __init__(self, study: str, out: Path) -> None: ...
+
+    def __call__(self, scalar: Scalar) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _TensorBoard:
+    """Event files in ``tensorboard`` of the run directory, a folder per series."""
+
+    def __init__(self, study: str, out: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise _lacks("tensorboard") from error
+        self._make, self._folder = SummaryWriter, out / "tensorboard"
+        self._writers: dict[str, Any] = {}
+
+    def __call__(self, scalar: Scalar) -> None:
+        if scalar.series not in self._writers:
+            self._writers[scalar.series] = self._make(str(self._folder / scalar.series))
+        self._writers[scalar.series].add_scalar(scalar.name, scalar.value, scalar.step)
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+
+class _Mlflow:
+    """An experiment named after the study, a run per series, stored as MLflow's settings say."""
+
+    def __init__(self, study: str, out: Path) -> None:
+        try:
+            from mlflow import MlflowClient
+        except ImportError as error:
+            raise _lacks("mlflow") from error
+        self._client = MlflowClient()
+        known = self._client.get_experiment_by_name(study)
+        self._experiment = known.experiment_id if known else self._client.create_experiment(study)
+        self._runs: dict[str, str] = {}
+
+    def __call__(self, scalar: Scalar) -> None:
+        if scalar.series not in self._runs:
+            made = self._client.create_run(self._experiment, run_name=scalar.series)
+            self._runs[scalar.series] = made.info.run_id
+        # MLflow's names have letters, digits and "_-. :/".
+        name = "".join(c if c.isalnum() or c in "_-. :/" else " at " for c in scalar.name)
+        self._client.log_metric(self._runs[scalar.series], name, scalar.value, step=scalar.step)
+
+    def close(self) -> None:
+        for run in self._runs.values():
+            self._client.set_terminated(run)
+
+
+TRACKERS: Mapping[str, type[_Open]] = MappingProxyType(
+    {"tensorboard": _TensorBoard, "mlflow": _Mlflow}
+)
+"""Trackers by name; anything else is the import path of a function that takes a `Scalar`."""
+
+
+def _lacks(name: str) -> InputError:
+    return InputError(f'track: {name} is not installed; pip install "latecomer[{name}]"')
+
+
+class _Own:
+    """A function of the user's own."""
+
+    def __init__(self, path: str) -> None:
+        legal = f"track must be {', '.join(TRACKERS)} or module:function"
+        self._function: Tracker = function_at(path, "track", legal)
+
+    def __call__(self, scalar: Scalar) -> None:
+        self._function(scalar)
+
+    def close(self) -> None:
+        """Do nothing: a function needs no closing."""
+
+
+class _Listener:
+    """Turns the events of a run into scalars, and is silent after the first error."""
+
+    def __init__(self, tracker: _Open | _Own, out: Path, say: Callable[[str], None]) -> None:
+        self._tracker, self._out, self._say = tracker, out, say
+        self._broken = False
+
+    def close(self) -> None:
+        self._try(self._tracker.close)
+
+    def __call__(self, event: Event) -> None:
+        if not self._broken:
+            self._try(lambda: self._tell(event))
+
+    def _tell(self, event: Event) -> None:
+        series = event.label if event.seed is None else f"{event.label} seed {event.seed}"
+        if event.kind == "round" and event.loss is not None and event.round is not None:
+            self._tracker(Scalar(series, "train/loss", event.loss, event.round + 1))
+        elif event.kind == "done":
+            folder = self._out / "cells" / event.cell
+            for name, value in results_of(folder / "rows.csv"):
+                self._tracker(Scalar(series, name, value, event.rounds or 0))
+
+    def _try(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # whatever a server or a user's function raises
+            self._broken = True
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            self._say(f"tracking stopped, the run goes on: {said}")
+
+
+@contextmanager
+def tracked(
+    names: tuple[str, ...], study: str, out: Path, say: Callable[[str], None]
+) -> Iterator[Callable[[Event], None]]:
+    """Open trackers for a run and yield the function that passes its events to them.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names in `TRACKERS`, or import paths ``module:function`` and ``file.py:function``.
+    study : str
+        Name of the study.
+    out : Path
+        The run directory.
+    say : callable
+        Called with a line about a tracker that stopped.
+
+    Raises
+    ------
+    InputError
+        When a tracker is unknown or not installed, before any work.
+    """
+    made = [TRACKERS[name](study, out) if name in TRACKERS else _Own(name) for name in names]
+    listeners = [_Listener(tracker, out, say) for tracker in made]
+
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    try:
+        yield tell
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+def results_of(rows: Path) -> Iterator[tuple[str, float]]:
+    """Yield name and value of every number over clients in a cell's rows.
+
+    Means over clients are ``group/metric``, with the shift after an ``@``; certificates are
+    ``certificate/bound``; ``novel/gap`` is the error of new minus that of seen clients.
+    """
+    frame = read_rows(rows)
+    certified = frame["metric"] == "certificate"
+    means = (frame["aggregation"] == "per-client") & (frame["client"] == "") & ~certified
+    for row in frame[means & frame["value"].notna()].to_dict("records"):
+        moved = row["shift"] not in ("", "none")
+        severity = f" {row['severity']:g}" if moved and row["severity"] == row["severity"] else ""
+        shift = f"@{row['shift']}{severity}" if moved else ""
+        # A row holds the gap of accuracies, people read that of errors: positive is worse.
+        value = -row["value"] if row["metric"] == "gap" else row["value"]
+        yield f"{row['group']}/{row['metric']}{shift}", float(value)
+    for row in frame[certified & frame["value"].notna()].to_dict("records"):
+        yield f"certificate/{row['bound']}", float(row["value"])
