@@ -172,7 +172,7 @@ def test_an_import_says_what_to_type(line, tmp_path):
 
 def test_a_module_that_is_broken_is_not_called_absent(tmp_path):
     (tmp_path / "ijson.py").write_text("import no_such_module")
-    code = "from latecomer.errors import advice\ntry:\n    import ijson\n"
+    code = "from latecomer.extras import advice\ntry:\n    import ijson\n"
     code += "except ImportError as error:\n    print(repr(advice(error)))\n"
     assert without([], "sys.path.insert(0, '')\n" + code, tmp_path).stdout == "''\n"
 
