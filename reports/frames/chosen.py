@@ -180,8 +180,9 @@ def after_looking(
     Returns
     -------
     AfterLooking or None
-        None where there is nothing to choose from, or where rule and scores do not give the
-        issued certificates again, so that they cannot be had at another delta.
+        None where there is nothing to choose from, where a system's scores are not known, or where
+        rule and scores do not give an issued certificate again that could be the smallest, so that
+        it cannot be had at another delta.
     """
     held = held_out(declared)
     n_systems = len(held) + dropped
@@ -193,14 +194,15 @@ def after_looking(
         losses = scores.get(tuple(row[name] for name in (*SYSTEM, "group", "shift")))
         if losses is None:
             return None
+        # At its share of delta a certificate is no smaller than it was issued.
+        if best is not None and row["shown"] >= best["shown"]:
+            continue
         if not abs(certified_again(row, losses, study, row["delta"]) - row["value"]) <= SAME:
             return None
-        # At its share of delta a certificate is no smaller than it was issued.
-        if best is None or row["shown"] < best["shown"]:
-            value = certified_again(row, losses, study, row["delta"] / n_systems)
-            shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
-            if best is None or shown < best["shown"]:
-                best = {**row, "value": value, "shown": shown}
+        value = certified_again(row, losses, study, row["delta"] / n_systems)
+        shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
+        if best is None or shown < best["shown"]:
+            best = {**row, "value": value, "shown": shown}
     return None if best is None else AfterLooking(best, n_systems, dropped)
 
 
