@@ -197,7 +197,15 @@ def span(values: Sequence[float]) -> str:
     >>> span([0.21, 0.25]), span([0.2101, 0.2102]), span([40.0, 55.0])
     ('21.0% to 25.0%', '21.1%', '40 to 55')
     """
-    low, high = magnitude(min(values)), magnitude(max(values))
+    return low_to_high(magnitude(min(values)), magnitude(max(values)))
+
+
+def low_to_high(low: str, high: str) -> str:
+    """Write a range of numbers that are already written; one number where they are one.
+
+    >>> low_to_high("2.2%", "9.4%"), low_to_high("2.2%", "2.2%")
+    ('2.2% to 9.4%', '2.2%')
+    """
     return low if low == high else f"{low} to {high}"
 
 

@@ -32,6 +32,7 @@ from latecomer.reports.words import (
     LESS_ALONE_CAPTION,
     between,
     gap_in_points,
+    low_to_high,
     over_what,
 )
 
@@ -173,8 +174,7 @@ def _own_data(frame: pd.DataFrame) -> str:
     gaps = frame["out_of_sample"].dropna()
     if gaps.empty:
         return ""
-    ends = [points(gaps.min()), points(gaps.max())]
-    span = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    span = low_to_high(points(gaps.min()), points(gaps.max()))
     return (
         f"Seen clients also lose {span} points between their training data and new data of their "
         "own (out-of-sample gap)."

@@ -19,6 +19,7 @@ from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.frames.errors import CellTables, in_order, joined
+from latecomer.reports.words import low_to_high
 
 TRAINING_COLUMNS = ("label", "seed", "group", "round", "error", "loss", "n_clients", "kept")
 # Points of a curve of training losses.
@@ -96,7 +97,7 @@ def describe_training(frame: pd.DataFrame) -> str:
         means = own.groupby("round")["error"].mean()
         ends = f"{percent(means.iloc[0])} to {percent(means.iloc[-1])}"
         said.append(f"{model_called(str(label))} {group} {ends}")
-    rounds = f"{frame['round'].min():.0f} to {frame['round'].max():.0f}"
+    rounds = low_to_high(*(f"{frame['round'].agg(end):.0f}" for end in ("min", "max")))
     return f"Error along the training, rounds {rounds}: {'; '.join(said)}."
 
 

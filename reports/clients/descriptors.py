@@ -27,7 +27,7 @@ from latecomer.reports.frames.errors import (
     stems,
 )
 from latecomer.reports.frames.paper import paper_correlations
-from latecomer.reports.words import CLIENTS, signed
+from latecomer.reports.words import CLIENTS, low_to_high, signed
 
 # How many neighbours count in t-SNE; its authors advise 5 to 50, and fewer than all clients.
 PERPLEXITY = 30.0
@@ -438,7 +438,7 @@ def describe_correlation(frame: pd.DataFrame) -> str:
     for label, own in frame.groupby("label", sort=False):
         means = own.groupby("round")["spearman"].mean()
         said.append(f"{model_called(str(label))} {means.iloc[0]:.2f} to {means.iloc[-1]:.2f}")
-    rounds = f"{frame['round'].min():.0f} to {frame['round'].max():.0f}"
+    rounds = low_to_high(*(f"{frame['round'].agg(end):.0f}" for end in ("min", "max")))
     text = f"Rank correlation of descriptors and classes, rounds {rounds}: {'; '.join(said)}."
     return text.replace("-", "\N{MINUS SIGN}")
 

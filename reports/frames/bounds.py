@@ -22,7 +22,7 @@ from latecomer.reports.frames.errors import (
     joined,
     primary_predictor,
 )
-from latecomer.reports.words import sentence_case
+from latecomer.reports.words import low_to_high, sentence_case
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
 # What differs between the rows of a table and is said there, in columns of its own.
@@ -228,8 +228,7 @@ def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]
 
 
 def _range(values: pd.Series) -> str:
-    low, high = number(float(values.min())), number(float(values.max()))
-    return low if low == high else f"{low} to {high}"
+    return low_to_high(number(float(values.min())), number(float(values.max())))
 
 
 def _one_of(texts: Sequence[str]) -> str:

@@ -39,7 +39,14 @@ from latecomer.reports.frames.chosen import (
 )
 from latecomer.reports.frames.errors import MODEL, certified_order, records
 from latecomer.reports.guarantees.next_population import population_plot
-from latecomer.reports.words import VACUOUS, bound_ids, bound_name, in_one_unit, sentence_case
+from latecomer.reports.words import (
+    VACUOUS,
+    between,
+    bound_ids,
+    bound_name,
+    in_one_unit,
+    sentence_case,
+)
 
 BY = {
     "validation": "chosen by the seen clients' error on their validation data",
@@ -190,10 +197,10 @@ def _sentence(
 ) -> str:
     several = declared["seed"].nunique() > 1
     if choice is None and after is None:
-        ends = magnitude(declared["shown"].min()), magnitude(declared["shown"].max())
+        each = between(*(magnitude(declared["shown"].agg(end)) for end in ("min", "max")))
         return (
-            f"No system was chosen before looking: the {len(declared)} certificates are from "
-            f"{ends[0]} to {ends[1]}, each with {chance(float(declared['delta'].max()))} "
+            f"No system was chosen before looking: the {len(declared)} certificates are "
+            f"{each}, each with {chance(float(declared['delta'].max()))} "
             f"confidence by itself. {NAME_ONE}"
         )
     if choice is None:

@@ -37,7 +37,7 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     records,
 )
-from latecomer.reports.words import bound_name, sentence_case
+from latecomer.reports.words import bound_name, low_to_high, sentence_case
 
 CLIENTS, CONFIDENT, POOLED = "", "confident", "pooled"
 """How a threshold was made, behind the name of its bound."""
@@ -359,18 +359,15 @@ def _alike(told: list[dict[str, Any]], names: Names) -> str:
 
 
 def _pooled(pooled: pd.DataFrame) -> str:
-    ends = [percent(pooled["coverage"].agg(end)) for end in ("min", "max")]
-    held = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    held = low_to_high(*(percent(pooled["coverage"].agg(end)) for end in ("min", "max")))
     return f"A threshold from pooled points, which guarantees a new client nothing, held {held}."
 
 
 def _sure(confident: pd.DataFrame) -> str:
     if (confident["threshold"] >= 1).all():
         return "With confidence over the certified clients, too few for it, sets hold all labels."
-    least, most = (f"{confident['set_size'].agg(end):.2f}" for end in ("min", "max"))
-    sizes = least if least == most else f"{least} to {most}"
-    ends = [percent(confident["coverage"].agg(end)) for end in ("min", "max")]
-    held = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    sizes = low_to_high(*(f"{confident['set_size'].agg(end):.2f}" for end in ("min", "max")))
+    held = low_to_high(*(percent(confident["coverage"].agg(end)) for end in ("min", "max")))
     return f"With confidence over the certified clients sets have {sizes} labels and held {held}."
 
 

@@ -29,7 +29,7 @@ from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.frames.bounds import MEASURED_TERMS, bound_frame
 from latecomer.reports.frames.errors import MODEL, client_errors, half_width, in_order, records
-from latecomer.reports.words import bound_name, in_one_unit, span
+from latecomer.reports.words import bound_name, in_one_unit, low_to_high, span
 
 
 @styled
@@ -155,7 +155,7 @@ def describe_bounds(bounds: pd.DataFrame) -> str:
     """Describe ``bound_figure``."""
     said = [
         f"{bound_name(str(bound))} {span(list(part['value']))}, measured "
-        f"{percent(part['measured'].min())} to {percent(part['measured'].max())}"
+        f"{low_to_high(*(percent(part['measured'].agg(end)) for end in ('min', 'max')))}"
         f" ({count(len(part), 'trained model')})"
         for bound, part in drawable_bounds(bounds).groupby("bound")
     ]

@@ -26,7 +26,7 @@ from latecomer.reports.display.section import (
 )
 from latecomer.reports.frames.errors import failures_frame, group_sizes, personalization, records
 from latecomer.reports.page.cards import cards, model_command, stem_of
-from latecomer.reports.words import CLIENTS, MASKING, PROTOCOLS
+from latecomer.reports.words import CLIENTS, MASKING, PROTOCOLS, low_to_high
 
 # Patterns in a certificate's source, and the key that each cites.
 _SOURCES = {
@@ -158,7 +158,9 @@ def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str
     """
     if rule == "validation":
         kept = sorted({int(n) for n in rows.loc[rows["metric"] == "selected_round", "value"]})
-        which = f" (round {kept[0]} to {kept[-1]} of {rounds})" if kept else ""
+        which = ""
+        if kept:
+            which = f" (round {low_to_high(str(kept[0]), str(kept[-1]))} of {rounds})"
         return f"the round with the lowest validation error of the seen clients{which}"
     # What is measured during training carries the round of its measurement.
     trained = (rows["method"] != "") & (rows["personalization"] != "given")
@@ -195,8 +197,7 @@ def samples_per_client(rows: pd.DataFrame) -> str:
     for column, role in (("n_support", "support"), ("n_query", "query")):
         known = own[column].dropna()
         if len(known):
-            low, high = int(known.min()), int(known.max())
-            parts.append(f"{low if low == high else f'{low} to {high}'} {role}")
+            parts.append(f"{low_to_high(str(int(known.min())), str(int(known.max())))} {role}")
     return ", ".join(parts)
 
 
