@@ -189,21 +189,22 @@ def after_looking(
     if n_systems < 2 or held.empty or held["bound"].nunique() > 1:
         return None
     scores = certified_scores(errors, order)
-    best: Mapping[str, Any] | None = None
-    for row in records(held.sort_values("shown", kind="stable")):
-        losses = scores.get(tuple(row[name] for name in (*SYSTEM, "group", "shift")))
+    rows = records(held.sort_values("shown", kind="stable"))
+    own = [scores.get(tuple(row[name] for name in (*SYSTEM, "group", "shift"))) for row in rows]
+    best, issued, its = None, rows[0], own[0]
+    for row, losses in zip(rows, own, strict=True):
         if losses is None:
             return None
         # At its share of delta a certificate is no smaller than it was issued.
-        if best is not None and row["shown"] >= best["shown"]:
-            continue
-        if not abs(certified_again(row, losses, study, row["delta"]) - row["value"]) <= SAME:
-            return None
-        value = certified_again(row, losses, study, row["delta"] / n_systems)
-        shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
-        if best is None or shown < best["shown"]:
-            best = {**row, "value": value, "shown": shown}
-    return None if best is None else AfterLooking(best, n_systems, dropped)
+        if best is None or row["shown"] < best["shown"]:
+            value = certified_again(row, losses, study, row["delta"] / n_systems)
+            shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
+            if best is None or shown < best["shown"]:
+                best, issued, its = {**row, "value": value, "shown": shown}, row, losses
+    again = certified_again(issued, its or (), study, issued["delta"])
+    if best is None or not abs(again - issued["value"]) <= SAME:
+        return None
+    return AfterLooking(best, n_systems, dropped)
 
 
 def certified_scores(
