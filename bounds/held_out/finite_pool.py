@@ -11,6 +11,7 @@ draws: the sampled scores are subtracted from the pool's sum.  It does not bound
 scores over fresh points or fresh draws (``product``, ``chernoff_kl`` and ``betting_mixture`` do).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -342,7 +343,7 @@ def betting_wor_averaged(
 
 
 LARGEST_POOL = 100_000
-"""Clients of a pool that is walked down one by one, some thirty times."""
+"""Clients of a pool that is walked down one by one, a few times."""
 
 
 @catalogued(
@@ -387,31 +388,53 @@ def pool_band(*, n_sampled: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -
 
 
 def _width(n: int, pool: int, delta: float) -> float:
-    """Smallest j/(n N) that the deviation exceeds with probability at most delta, by bisection."""
-    low, high = -1, n * pool
+    """Smallest j/(n N) that the deviation exceeds with probability at most delta.
+
+    Deviations are multiples of the greatest common divisor of n and N.  Their tail is near that of
+    a normal one, so that the root of -ln P grows about linearly: that finds the least in few walks.
+    """
+    step = math.gcd(n, pool)
+    # Slightly below delta, so that rounding in the sum can only widen the band.
+    most = delta * (1.0 - 1e-10)
+    wanted = math.sqrt(-math.log(most))
+    low, high = -1, n * pool // step
+    # As far from the mean, in those roots; nothing is further than the whole.
+    at_low, at_high = 0.0, math.inf
+    tried = math.sqrt(n * pool * (pool - n) / 2.0) * wanted / step
     while high - low > 1:
-        middle = (low + high) // 2
-        # Slightly below delta, so that rounding in the sum can only widen the band.
-        if _within(middle, n, pool, delta * (1.0 - 1e-10)):
-            high = middle
+        middle = min(max(int(tried), low + 1), high - 1)
+        chance = _exceeds(middle * step, n, pool)
+        if chance <= most:
+            high, at_high = middle, math.sqrt(-math.log(chance)) if chance else math.inf
         else:
-            low = middle
-    return high / (n * pool)
+            low, at_low = middle, math.sqrt(-math.log(min(chance, 1.0)))
+        far = (wanted - at_low) / (at_high - at_low) if at_high < math.inf else 0.5
+        # Beside the nearer end, which leaves the other where it is only once.
+        tried = low + far * (high - low) + (0 if far > 0.5 else 1)
+    return high * step / (n * pool)
 
 
-def _within(limit: int, n: int, pool: int, most: float) -> bool:
-    """P(some b has b n - H_b N > limit) <= most, walking down the pool from its worst client."""
-    held = np.arange(n + 1)
-    weight = np.zeros(n + 1)
-    weight[0] = 1.0
-    lost = 0.0
+# A client count so unlikely is taken to be too far from the mean.
+_NEVER = 1e-40
+
+
+def _exceeds(limit: int, n: int, pool: int) -> float:
+    """P(some b has b n - H_b N > limit), walking down the pool from its worst client."""
+    # Chances of H_b sampled clients that were never too few: only those that are worth a number.
+    first, weight, lost = 0, np.ones(1), 0.0
     for worst in range(1, pool + 1):
-        taken = weight * (n - held) / (pool - worst + 1)
-        weight = weight - taken
-        weight[1:] += taken[:-1]
-        too_low = worst * n - held * pool > limit
-        lost += float(weight[too_low].sum())
-        weight[too_low] = 0.0
-        if lost > most:
-            return False
-    return True
+        held = np.arange(first, first + len(weight))
+        # The share first: where all that are left must be sampled, it is 1 and leaves exactly 0.
+        taken = weight * ((n - held) / (pool - worst + 1))
+        weight = np.append(weight - taken, 0.0)
+        weight[1:] += taken
+        too_few = max(-((limit - worst * n) // pool) - first, 0)
+        gone = max(too_few, int((weight > _NEVER).argmax()))
+        lost += float(weight[:gone].sum())
+        if lost >= 1.0 or gone >= len(weight):
+            return 1.0
+        first, weight = first + gone, weight[gone:]
+        if weight[-1] <= _NEVER:
+            lost += float(weight[-1])
+            weight = weight[:-1]
+    return lost

@@ -3,6 +3,7 @@
 from fractions import Fraction
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,6 +93,15 @@ def test_band_is_below_that_of_independent_clients_and_approaches_it() -> None:
     assert np.all(np.diff(widths) > 0)
     limit = float(dkw_band(n_clients=100, delta=DELTA))
     assert 0.95 * limit < widths[-1] < limit
+
+
+@given(st.integers(2, 300), st.data(), st.sampled_from([0.0513, 0.3117, 1e-7]))
+@settings(max_examples=40, deadline=None)
+def test_sampled_and_unsampled_clients_change_places(pool: int, data: Any, delta: float) -> None:
+    """b/N - H_b/n is (1 - n/N) times how far the two samples' shares are apart."""
+    n = data.draw(st.integers(1, pool - 1))
+    width, other = pool_band(n_sampled=[n, pool - n], pool_size=pool, delta=delta)
+    assert n * width == pytest.approx((pool - n) * other, rel=1e-9)
 
 
 def test_band_of_a_whole_pool_is_nothing() -> None:
