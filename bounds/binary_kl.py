@@ -74,7 +74,8 @@ def _log_ratio(a: Array, b: Array, budget: Array) -> Array:
     least = 8.0 * _EPS * a
     # The divergence is at least (b s)^2 / (2 (a + b s)) and at least b s + a ln a, which bounds s
     # from above. The second value is the expansion of s for small budgets.
-    above = (budget + np.minimum(root, -a * np.log(a))) / b
+    loga = np.where(b < 0.5, np.log1p(-b), np.log(a))  # the smaller of the two is exact
+    above = (budget + np.minimum(root, -a * loga)) / b
     small = root / np.sqrt(b) + budget * (a / b + 2.0) / 3.0
     s = np.maximum(np.minimum(above, small), least)
     excess, d, p = _excess(a, b, budget, s)
@@ -251,6 +252,7 @@ def kl_inverse_lower(q: ArrayLike, budget: ArrayLike) -> Array:
     s = safe_log_ratio(1.0 - mean, mean, limit)
     with np.errstate(under="ignore"):
         p = mean * np.exp(-s) * (1.0 - 8.0 * _EPS)
+    p = np.where(p < np.finfo(np.float64).tiny, 0.0, p)  # below, numbers are too far apart
     return np.asarray(np.where((limit > 0) & (mean > 0), p, mean))
 
 

@@ -91,9 +91,17 @@ def test_upper_inverse_is_outside_and_tight() -> None:
         assert closer <= q or exact_kl(q, closer) < budget, "further out than rounding explains"
 
 
-def test_lower_inverse_is_outside_and_tight() -> None:
-    lower = kl_inverse_lower(MEANS, BUDGETS)
-    for p, q, budget in zip(lower, MEANS, BUDGETS, strict=True):
+def tiny_grid() -> tuple[Array, Array]:
+    """Means that 1 - q does not know, and budgets of their size."""
+    rng = np.random.default_rng(3)
+    means = 10 ** rng.uniform(-30, -15, 200)
+    return means, means * 10 ** rng.uniform(-1, 1.5, 200)
+
+
+@pytest.mark.parametrize(("means", "budgets"), [(MEANS, BUDGETS), tiny_grid()])
+def test_lower_inverse_is_outside_and_tight(means: Array, budgets: Array) -> None:
+    lower = kl_inverse_lower(means, budgets)
+    for p, q, budget in zip(lower, means, budgets, strict=True):
         assert 0 <= p <= q
         assert p == 0 or exact_kl(q, p) >= budget, "rounded inward"
         closer = p * (1 + 1e-11) + 1e-307
@@ -107,6 +115,8 @@ def test_inverse_corners() -> None:
     assert float(kl_inverse_upper(0.0, 0.3)) == pytest.approx(-np.expm1(-0.3), rel=1e-14)
     assert float(kl_inverse_lower(1.0, 0.3)) == pytest.approx(np.exp(-0.3), rel=1e-14)
     assert kl_inverse_upper(0.1, 0.2).shape == ()
+    # The smallest numbers are too far apart to be rounded down to one of them.
+    assert float(kl_inverse_lower(0.3781569442975816, 280.99205958716067)) == 0.0
 
 
 @given(unit, unit, budgets, budgets)
