@@ -239,7 +239,7 @@ def denoising_findings(settings: Denoising) -> tuple[list[Row], dict[str, Artifa
 
 
 def _row(group: str, n_clients: int | str, term: str, values: Floats) -> Row:
-    mean, half = float(values.mean()), 0.0
+    mean, half = float(values.mean()), float("nan")
     if len(values) > 1:
         half = 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5
     about = {"group": group, "shift": "none", "n_clients": n_clients, "metric": "denoising_error"}

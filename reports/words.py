@@ -6,7 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from latecomer.certify.words import DASH, MINUS, bound_as_number, listing, magnitude, points
+from latecomer.certify.words import (
+    DASH,
+    MINUS,
+    bound_as_number,
+    listing,
+    magnitude,
+    percent,
+    points,
+)
 from latecomer.declared import without_folder
 from latecomer.eval.names import (
     PUBLISHED,
@@ -120,6 +128,15 @@ def steps_cell(steps: Mapping[str, int], label: str) -> dict[str, str]:
     ({'serving steps': '2,600'}, {'serving steps': '0'}, {})
     """
     return {"serving steps": f"{steps[label]:,}" if label in steps else DASH} if steps else {}
+
+
+def interval(low: float, high: float, write: Callable[[float], str] = percent) -> str:
+    """Write the ends of an interval, or a dash where there is none.
+
+    >>> interval(0.02, 0.11), interval(math.nan, math.nan) == DASH
+    ('2.0% to 11.0%', True)
+    """
+    return DASH if math.isnan(low) else f"{write(low)} to {write(high)}"
 
 
 def gap_in_points(row: Mapping[str, Any]) -> str:

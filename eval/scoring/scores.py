@@ -59,7 +59,8 @@ class GroupScore:
     per_client : float
         Mean of the clients' errors; differs from ``pooled`` for clients of unequal size.
     lower, upper : float
-        95% t-interval of ``per_client`` over clients, clipped to [0, 1]; NaN for a single client.
+        95% t-interval of ``per_client`` over clients, clipped to [0, 1]; NaN for a single
+        client, or for clients of one error.
     loss : float
         Mean over clients of the mean cross-entropy, in nats.
     """
@@ -108,8 +109,8 @@ def group_score(scores: Sequence[ClientScore]) -> GroupScore:
         n_query=n_query,
         pooled=sum(score.n_wrong for score in scores) / n_query,
         per_client=mean,
-        lower=max(0.0, mean - half) if len(errors) > 1 else np.nan,
-        upper=min(1.0, mean + half) if len(errors) > 1 else np.nan,
+        lower=float(np.clip(mean - half, 0.0, 1.0)),
+        upper=float(np.clip(mean + half, 0.0, 1.0)),
         loss=float(np.mean([score.loss for score in scores])),
     )
 
@@ -159,11 +160,11 @@ def paired_effect(shifted: Sequence[ClientScore], control: Sequence[ClientScore]
 
 
 def _half_width(values: npt.NDArray[np.float64]) -> float:
-    """Return half of the 95% t interval of the mean over clients; NaN for a single one.
+    """Return half of the 95% t interval of the mean over clients; NaN for one, or equal ones.
 
     That of ``scipy.stats``, which takes longer to load than all that scores.
     """
-    if len(values) < 2:
+    if len(values) < 2 or np.ptp(values) < 1e-12:
         return np.nan
     error = values.std(ddof=1) / np.sqrt(len(values))
     return float(stdtrit(len(values) - 1, 0.975) * error)

@@ -20,7 +20,7 @@ from latecomer.reports.frames.errors import (
     rank_test_frame,
     records,
 )
-from latecomer.reports.words import PROTOCOLS
+from latecomer.reports.words import PROTOCOLS, interval
 
 
 @styled
@@ -100,7 +100,7 @@ def pair_table(pairs: pd.DataFrame, models: pd.DataFrame) -> Table:
                 "method": names[row["label"], row["predictor"]],
                 "compared with": names[row["other"], row["other_predictor"]],
                 "difference (points)": points(row["difference"]),
-                "95% interval": f"{points(row['lower'])} to {points(row['upper'])}",
+                "95% interval": interval(row["lower"], row["upper"], points),
                 "p (Holm)": chance_of(row["p_holm"]),
                 "clients": str(row["n_clients"]),
                 "seeds": str(row["n_seeds"]),

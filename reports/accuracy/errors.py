@@ -38,6 +38,7 @@ from latecomer.reports.words import (
     LESS_ALONE_CAPTION,
     STEPS_CAPTION,
     gap_in_points,
+    interval,
     over_what,
     steps_cell,
 )
@@ -104,10 +105,11 @@ def _novel_cells(row: Mapping[str, Any] | None) -> dict[str, str]:
     cells = [DASH, DASH, DASH]
     if row:
         lowest = row["difference"] == 0 and pd.isna(row["p_holm"])
-        ends = f"[{points(row['difference_lower'])}, {points(row['difference_upper'])}]"
+        lower, upper = row["difference_lower"], row["difference_upper"]
+        above = {"gap": row["difference"], "lower": lower, "upper": upper}
         cells = [
-            f"{percent(row['lower'])} to {percent(row['upper'])}",
-            "lowest" if lowest else f"{points(row['difference'])} {ends}",
+            interval(row["lower"], row["upper"]),
+            "lowest" if lowest else gap_in_points(above),
             percent(row["worst"]),
         ]
     heads = ("95% over clients", "above the lowest (95%)", "worst client")
@@ -268,8 +270,8 @@ def said_of_errors(frame: pd.DataFrame) -> list[str]:
         ends = percent(first["mean"]), percent(every[-1]["mean"])
         said = standing(order, worse, names, ends=ends, of=of, over=over)
         return [said, beyond_chance(order, worse, names, HOW)]
-    if first["n_clients"] > 1:
-        over += f", 95% interval {percent(first['lower'])} to {percent(first['upper'])}"
+    if not pd.isna(first["lower"]):
+        over += f", 95% interval {interval(first['lower'], first['upper'])}"
     subject = as_subject(names[model_of(first)])
     return [f"{subject} has {percent(first['mean'])} error on clients it never saw, over {over}."]
 
@@ -294,7 +296,7 @@ def _table(
         {
             "model": names[model_of(row)],
             "new-client error": percent(row["mean"]),
-            "95% interval": f"{percent(row['lower'])} to {percent(row['upper'])}",
+            "95% interval": interval(row["lower"], row["upper"]),
             "seen-client error": trained.get(model_of(row), DASH),
         }
         | steps_cell(steps, row["label"])

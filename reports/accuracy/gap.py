@@ -32,6 +32,7 @@ from latecomer.reports.words import (
     LESS_ALONE_CAPTION,
     between,
     gap_in_points,
+    interval,
     low_to_high,
     over_what,
 )
@@ -140,9 +141,9 @@ def _sentence(every: list[dict[str, Any]], worse: Collection[Model], names: Name
         ends = points(first["gap"]), points(every[-1]["gap"])
         order = [model_of(row) for row in every]
         return standing(order, worse, names, ends=ends, of=of, over=over)
-    within = f"95% interval {points(first['lower'])} to {points(first['upper'])}"
+    within = f"95% interval {interval(first['lower'], first['upper'], points)}"
     if np.isnan(first["lower"]):
-        within = "too few clients for an interval"
+        within = "too few clients, or none unlike the others, for an interval"
     return f"{as_subject(names[model_of(first)])}: {points(first['gap'])} {of} ({within}, {over})."
 
 

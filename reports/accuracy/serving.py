@@ -23,6 +23,7 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     records,
 )
+from latecomer.reports.words import interval
 
 NUMBERS = ("n_support", "n_query", "personalize_seconds", "predict_seconds", "rounds",
            "down_bytes", "up_bytes")  # fmt: skip
@@ -218,7 +219,7 @@ def serving_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
                 f"{_milliseconds(row['seconds_high'])}",
                 "prediction (ms)": _milliseconds(row["predict_seconds"]),
                 "new-client error": f"{percent(row['error'])} {PLUS_MINUS} {sd}",
-                "95% over clients": f"{percent(row['lower'])} to {percent(row['upper'])}",
+                "95% over clients": interval(row["lower"], row["upper"]),
                 "clients": str(row["n_clients"]),
                 "seeds": str(row["n_seeds"]),
             }

@@ -15,8 +15,10 @@ from latecomer.reports.display.naming import as_subject, model_called
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.chosen import held_out
 from latecomer.reports.frames.errors import (
+    CONFIDENCE,
     MODEL,
     half_width,
+    paired_p,
     primary_predictor,
     records,
     split_tables,
@@ -271,12 +273,13 @@ def _worse(errors: pd.DataFrame, yardstick: pd.Series, called: str) -> Iterator[
     """Say which methods err more than a yardstick on the same clients, beyond chance."""
     for label, own in errors.groupby("label", sort=False):
         more = (own.set_index("client")["error"] - yardstick).dropna()
-        half = half_width(more)
-        if more.mean() - half > 0:
+        if more.mean() > 0 and paired_p(more) < 1 - CONFIDENCE:
+            half, over = half_width(more), count(len(more), "client")
+            ends = f"{100 * (more.mean() - half):.1f} to {100 * (more.mean() + half):.1f}"
+            held = f"each of {over}" if math.isnan(half) else f"95% interval {ends}, {over}"
             yield Found(
                 f"{as_subject(model_called(str(label)))} errs {100 * more.mean():.1f} points more "
-                f"than {called} on new clients (95% interval {100 * (more.mean() - half):.1f} to "
-                f"{100 * (more.mean() + half):.1f}, {count(len(more), 'client')}).",
+                f"than {called} on new clients ({held}).",
                 float(more.mean()),
                 str(label),
             )

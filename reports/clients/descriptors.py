@@ -27,7 +27,7 @@ from latecomer.reports.frames.errors import (
     stems,
 )
 from latecomer.reports.frames.paper import paper_correlations
-from latecomer.reports.words import CLIENTS, low_to_high, signed
+from latecomer.reports.words import CLIENTS, interval, low_to_high, signed
 
 # How many neighbours count in t-SNE; its authors advise 5 to 50, and fewer than all clients.
 PERPLEXITY = 30.0
@@ -402,7 +402,7 @@ def agreement_table(
             "method": model_called(row["label"]),
             "rank correlation": f"{signed(row['spearman'])} {PLUS_MINUS} {_sd(row['sd_seeds'])}",
             **(_beside(row["spearman"], published.get(row["label"])) if published else {}),
-            "95% over clients": f"{signed(row['lower'])} to {signed(row['upper'])}",
+            "95% over clients": interval(row["lower"], row["upper"], signed),
             "new clients": str(row["n_clients"]),
             "seeds": str(row["n_seeds"]),
         }

@@ -98,14 +98,19 @@ def stems(labels: Iterable[str]) -> dict[str, str]:
 
 
 CONFIDENCE = 0.95
+# Errors, and differences of them, are apart by more than this or equal up to rounding.
+ALIKE = 1e-12
 MODEL = ["label", "predictor"]
 PAIR = ("difference", "lower", "upper", "p", "p_holm", "n_clients", "n_seeds")
 
 
 def half_width(values: pd.Series) -> float:
-    """Half of the 95% t-interval of a mean; NaN for fewer than two values."""
+    """Half of the 95% t-interval of a mean; NaN for fewer than two values, or for equal ones.
+
+    Clients that are all alike, as with no error at all, tell nothing of how far others may be off.
+    """
     n = len(values)
-    if n < 2:
+    if n < 2 or np.ptp(values) < ALIKE:
         return float("nan")
     return float(_quantile(n - 1) * values.std(ddof=1) / np.sqrt(n))
 
@@ -173,13 +178,18 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
 
 
 def paired_p(differences: pd.Series) -> float:
-    """Return the two-sided p of a paired t-test; NaN for fewer than two differences."""
-    if len(differences) < 2:
-        return float("nan")
-    if np.ptp(differences) < 1e-12:
-        # All alike up to rounding: the t statistic is infinite, or 0/0.
-        return 1.0 if abs(differences.iloc[0]) < 1e-12 else 0.0
+    """Return the two-sided p of a paired t-test; NaN for fewer than two differences.
+
+    Where all are alike the t statistic is infinite and no test; p is then that of the sign test.
+
+    >>> paired_p(pd.Series([0.1, 0.1, 0.1])), paired_p(pd.Series([0.0, 0.0]))
+    (0.25, 1.0)
+    """
     n = len(differences)
+    if n < 2:
+        return float("nan")
+    if np.ptp(differences) < ALIKE:
+        return 1.0 if abs(differences.iloc[0]) < ALIKE else 0.5 ** (n - 1)
     t = differences.mean() / (differences.std(ddof=1) / np.sqrt(n))
     return float(2 * special.stdtr(n - 1, -abs(t)))
 

@@ -6,6 +6,7 @@ clients that join late are served worse.
 
 from collections.abc import Sequence
 from itertools import combinations
+from math import comb
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from latecomer.eval.names import method_facts
-from latecomer.reports.frames.errors import CONFIDENCE, MODEL, client_errors, holm
+from latecomer.reports.frames.errors import ALIKE, CONFIDENCE, MODEL, client_errors, holm
 
 COLUMNS = (
     *MODEL,
@@ -205,8 +206,9 @@ def _interval(seen: NDArray[np.float64], novel: NDArray[np.float64]) -> dict[str
     total = sum(square for square, _ in pieces)
     half, p = np.nan, np.nan
     if min(len(parts[0]), len(parts[1])) > 1:
-        half, p = 0.0, float(gap == 0)
-        if total > 0:
+        # Of clients that are all alike within their group a permutation test says what it can.
+        p = 1.0 if abs(gap) < ALIKE else 2.0 / comb(len(parts[0]) + len(parts[1]), len(parts[0]))
+        if total > ALIKE**2:
             freedom = total**2 / sum(square**2 / df for square, df in pieces)
             half = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * total**0.5
             p = float(2 * special.stdtr(freedom, -abs(gap) / total**0.5))

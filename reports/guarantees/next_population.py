@@ -44,7 +44,7 @@ from latecomer.reports.frames.bounds import (
     worst_group,
 )
 from latecomer.reports.frames.errors import MODEL, client_errors, primary_predictor, records
-from latecomer.reports.words import span
+from latecomer.reports.words import interval, span
 
 _DISTANCES = {
     "kl": "KL(Q || P)",
@@ -390,7 +390,7 @@ def next_client_table(frame: pd.DataFrame) -> Table:
             "method": names[str(row["label"]), str(row["predictor"])],
             "seed": str(row["seed"]),
             "mean over clients": percent(row["value"]),
-            "a new client's error": f"{percent(row['lower'])} to {percent(row['upper'])}",
+            "a new client's error": interval(row["lower"], row["upper"]),
             "of new clients inside": percent(row["inside"], 0),
         }
         for row in records(frame)

@@ -29,7 +29,7 @@ from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.frames.bounds import MEASURED_TERMS, bound_frame
 from latecomer.reports.frames.errors import MODEL, client_errors, half_width, in_order, records
-from latecomer.reports.words import bound_name, in_one_unit, low_to_high, span
+from latecomer.reports.words import bound_name, in_one_unit, interval, low_to_high, span
 
 
 @styled
@@ -347,7 +347,7 @@ def slack_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
 def _measured(row: Mapping[str, Any]) -> str:
     if not row["n_novel"]:
         return DASH
-    return f"{percent(row['measured'])} ({percent(row['lower'])} to {percent(row['upper'])})"
+    return f"{percent(row['measured'])} ({interval(row['lower'], row['upper'])})"
 
 
 def _points(value: float) -> str:

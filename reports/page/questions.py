@@ -33,7 +33,7 @@ from latecomer.reports.frames.errors import (
 )
 from latecomer.reports.guarantees.certificate import declared_certificates
 from latecomer.reports.page.layout import WINGS, held
-from latecomer.reports.words import between, bound_name, sentence_case, span
+from latecomer.reports.words import between, bound_name, interval, sentence_case, span
 
 __all__ = ["ASKS", "QUESTIONS", "Answer", "answers", "asked", "asking", "only_runs"]
 
@@ -223,8 +223,8 @@ def shared_terms(given: Sequence[Mapping[str, str]]) -> str:
 def _measured(row: Mapping[str, Any]) -> str:
     n_clients, n_seeds = int(row["n_clients"]), int(row["n_seeds"])
     counts = f"{count(n_clients, 'client')} \N{MULTIPLICATION SIGN} {count(n_seeds, 'seed')}"
-    if n_clients > 1:
-        counts = f"95% interval {percent(row['lower'])} to {percent(row['upper'])}, {counts}"
+    if not pd.isna(row["lower"]):
+        counts = f"95% interval {interval(row['lower'], row['upper'])}, {counts}"
     accuracy = f"{percent(1 - row['mean'])} accuracy"
     return f"serves clients it never saw with {percent(row['mean'])} error, {accuracy} ({counts})"
 

@@ -39,7 +39,7 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     records,
 )
-from latecomer.reports.words import between, sentence_case
+from latecomer.reports.words import between, interval, sentence_case
 
 CLIENT = [*MODEL, "seed", "client"]
 
@@ -248,7 +248,7 @@ def draw_robustness(
         own = frame[frame["shift"] == shifts[place]]
         _panel(panel, own, looks)
         panel.set_title(shifts[place])
-        panel.set_ylim(0, min(1.05 * top, 100))
+        panel.set_ylim(0, min(max(1.05 * top, 1.0), 100))
         if place % columns == 0:
             panel.set_ylabel("error (%)")
         if place % columns == columns - 1 or place == len(shifts) - 1:
@@ -318,7 +318,9 @@ def answer_shift(material: Material) -> Answer | None:
     own = material.ordered(frame[frame["shift"] == hardest])
     worse, how = _worse(shifted, order[0])
     apart = beyond_chance(order, worse, names, how) if len(order) > 1 else ""
-    harm = f"{_hardest(own, names)} {_doubled_words(own, names)}".strip()
+    harm = ""
+    if own["loss"].max() > 0:
+        harm = f"{_hardest(own, names)} {_doubled_words(own, names)}".strip()
     more = [_not_errors(frame), harm, apart]
     return Answer(
         _sentence(frame, means, worse, names, material.dealt),
@@ -380,7 +382,7 @@ def _plot(material: Material, names: Names) -> Plot:
 def _not_errors(frame: pd.DataFrame) -> str:
     """Say from what to what models err at the severest shifts."""
     ends = frame.groupby(MODEL, sort=False)["after"].mean()
-    if len(ends) < 2:
+    if len(ends) < 2 or ends.max() == 0:
         return ""
     under = "the shift" if frame["shift"].nunique() == 1 else "the shifts, on average,"
     told = between(percent(ends.min()), percent(ends.max()))
@@ -515,7 +517,7 @@ def effect_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
                 "method": names[row["label"], row["predictor"]],
                 "data": row["shift"],
                 "effect (points)": plus_minus(points(row["effect"]), row["sd_seeds"]),
-                "95% over clients": f"{points(row['lower'])} to {points(row['upper'])}",
+                "95% over clients": interval(row["lower"], row["upper"], points),
                 "clients": str(row["n_clients"]),
                 "seeds": str(row["n_seeds"]),
             }

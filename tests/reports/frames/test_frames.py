@@ -111,9 +111,10 @@ def test_comparison_is_paired_over_clients(read):
     best, other = row_of(frame, label="b"), row_of(frame, label="a")
     assert (best["difference"], best["tied"]) == (0.0, True)
     assert np.isnan(best["p_holm"])
-    # Client by client: (.1 + .1) / 2, (.1 + .1) / 2, (.1 + .1) / 2: no spread at all.
+    # Client by client: (.1 + .1) / 2, (.1 + .1) / 2, (.1 + .1) / 2: the sign test's p of three.
     assert other["difference"] == pytest.approx(0.1)
-    assert (other["p_holm"], other["tied"]) == (0.0, False)
+    assert (other["p_holm"], other["tied"]) == (0.25, True)
+    assert np.isnan(other["difference_lower"])
 
 
 def test_comparison_uses_only_seeds_both_have(read):
@@ -125,9 +126,10 @@ def test_comparison_uses_only_seeds_both_have(read):
 
 def test_the_best_is_found_by_the_errors_so_all_pairs_are_corrected_for(read):
     shift = {"a": 0.0, "b": 0.05, "c": 0.06, "d": 0.4}
+    bent = {"a": 1.0, "c": 1.1, "d": 1.2}
     wobble = (0.0, 0.01, 0.03, 0.02)
     rows = [
-        error_row(label, 0, "novel", i, 0.1 + add + (w if label == "b" else w * w))
+        error_row(label, 0, "novel", i, 0.1 + add + (w if label == "b" else bent[label] * w * w))
         for label, add in shift.items()
         for i, w in enumerate(wobble)
     ]

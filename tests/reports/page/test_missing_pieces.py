@@ -45,6 +45,19 @@ def test_a_missing_piece_leaves_a_page(tmp_path, run_writer, change, words):
     assert words in sketch(run_writer(tmp_path, change=change, **SMALL))
 
 
+def perfect(rows):
+    return [{**row, "value": 0.0} if row["metric"] == "error" else row for row in rows]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("error")
+def test_clients_without_an_error_leave_a_page_and_no_interval(tmp_path, run_writer):
+    page = sketch(run_writer(tmp_path, change=perfect, **SMALL))
+    assert "0.0% to 0.0%" not in page
+    assert "Hardest" not in page
+    assert "A small loss is not a small error" not in page
+
+
 PAPER = {"study": "made-up", "scale": "reduced", "train": {"rounds": 150},
          "paper": ["pfedhn:Table 1:cifar10"]}  # fmt: skip
 # Published for one number of clients only, so compared whatever the run's own number is.

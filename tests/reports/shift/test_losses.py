@@ -15,11 +15,11 @@ CONSTANT = {
 
 
 def errors_of(*lines: tuple[str, str, float, float]) -> pd.DataFrame:
-    """Lay out errors as rows, two clients around each mean."""
+    """Lay out errors as rows, eight clients around each mean."""
     frame = pd.DataFrame(lines, columns=list(KEYS)).assign(**CONSTANT)
-    clients = {"a": 0.02, "b": -0.02}
-    both = [frame.assign(client=name, value=frame["value"] + by) for name, by in clients.items()]
-    return pd.concat(both, ignore_index=True)
+    clients = {name: 0.02 * (-1) ** place for place, name in enumerate("abcdefgh")}
+    each = [frame.assign(client=name, value=frame["value"] + by) for name, by in clients.items()]
+    return pd.concat(each, ignore_index=True)
 
 
 def told(*lines: tuple[str, str, float, float]) -> pd.DataFrame:
@@ -33,8 +33,8 @@ def test_contrast_of_one_is_no_shift() -> None:
     )  # fmt: skip
     assert frame.loc["m", "severity"] == 0.25
     assert frame.loc["m", "loss"] == pytest.approx(0.4)
-    # Two clients: the t-test is exact where all lose alike, and 20 samples of 200 were wrong.
-    assert frame.loc["m", "wrong"] == pytest.approx(20)
+    # All eight lose alike, which the sign test knows, and 80 samples of 800 were wrong.
+    assert frame.loc["m", "wrong"] == pytest.approx(80)
     assert frame.loc["m", "doubles"] == 0.5
 
 
@@ -57,19 +57,21 @@ def test_where_nothing_is_known_of_the_start_nothing_doubles() -> None:
 
 
 def test_an_error_that_doubles_by_chance_or_from_few_samples_has_not_doubled() -> None:
-    """Ten times the samples, or clients that lose alike, and it has."""
+    """Ten times the samples, or eight clients that lose alike, and it has; two may by chance."""
     lines = [("m", "none", np.nan, 0.1), ("m", "blur", 1.0, 0.4)]
     alike = errors_of(*lines)
     few = alike.assign(n_query=10)
-    uneven = alike.assign(value=alike["value"] + 0.2 * (alike["client"] == "a"))
-    uneven.loc[uneven["shift"] == "none", "value"] = 0.1
+    two = alike[alike["client"].isin(["a", "b"])]
+    one = 0.9 * ((alike["client"] == "a") & (alike["shift"] == "blur"))
+    uneven = alike.assign(value=0.1 + one)
     doubles = {
         name: loss_frame(shifted_errors(client_errors(rows)))["doubles"].item()
-        for name, rows in (("alike", alike), ("few", few), ("uneven", uneven))
+        for name, rows in (("alike", alike), ("few", few), ("uneven", uneven), ("two", two))
     }
     assert doubles["alike"] == 1.0
     assert np.isnan(doubles["few"])
     assert np.isnan(doubles["uneven"])
+    assert np.isnan(doubles["two"])
 
 
 def test_a_curve_starts_where_nothing_happens() -> None:
