@@ -249,6 +249,7 @@ def certify_groups(
     seed: int | None = None,
     order: Order | None = None,
     best_of: Sequence[str] = (),
+    trust: bool = False,
 ) -> Mapping[str, LossCertificate]:
     """Certify every group of clients that a column names, all of them at once.
 
@@ -257,7 +258,7 @@ def certify_groups(
 
     Parameters
     ----------
-    losses, rule, loss_max, seed, order, best_of
+    losses, rule, loss_max, seed, order, best_of, trust
         As for :func:`~latecomer.certify.statements.certify_losses`.
     by : str
         Column of the file or frame that holds each client's group: the client's own, and settled
@@ -282,7 +283,7 @@ def certify_groups(
     parts = table.by_group()
     each = _part_of("delta", delta, len(parts))
     of_next = _part_of("alpha", alpha, len(parts))
-    asked: dict[str, Any] = {"rule": rule, "best_of": best_of, "loss_max": loss_max}
+    asked: dict[str, Any] = {"rule": rule, "best_of": best_of, "loss_max": loss_max, "trust": trust}
     # Groups are different clients, so that one draw of orders may serve them all.
     asked["seed"] = drawn_seed(seed, ordered=bool(table.order))
     by_group = {}

@@ -399,6 +399,7 @@ class Losses:
             loss_max=self.sample.loss_max,
             seed=self.sample.seed,
             best_of=self.best_of,
+            trust=self.sample.trust,
         )
         told = groups(column, found, self.delta, alpha).lines
         return ByGroup(found, words=tuple(told))
@@ -642,6 +643,7 @@ def _all_of(
         against=None if against is None else one.against(against),
         other="" if against is None else _called(against),
         places=one.table.order,
+        trust=one.sample.trust,
     )
 
 

@@ -129,6 +129,7 @@ def certify_shifted(
     seed: int | None = None,
     order: Order | None = None,
     best_of: Sequence[str] = (),
+    trust: bool = False,
 ) -> Shifted:
     """Bound the mean loss of every population of clients within a radius of the scored one.
 
@@ -137,7 +138,7 @@ def certify_shifted(
 
     Parameters
     ----------
-    losses, rule, delta, pool_size, loss_max, seed, order, best_of
+    losses, rule, delta, pool_size, loss_max, seed, order, best_of, trust
         As for :func:`~latecomer.certify.statements.certify_losses`; beyond no shift
         ``product_mixture`` stands in for ``blend``.
     ball : {"kl", "tv", "chi2", "subgroup"}
@@ -161,7 +162,7 @@ def certify_shifted(
     ([0.503], 0.033)
     """
     _reach(ball, radii)  # said before anything is read
-    drawn: dict[str, Any] = {"pool_size": pool_size, "seed": seed, "order": order}
+    drawn: dict[str, Any] = {"pool_size": pool_size, "seed": seed, "order": order, "trust": trust}
     given = sample_of(losses, rule, best_of, delta=delta, loss_max=loss_max, **drawn)
     return within(given, ball, radii, target, delta=delta, near=near)
 

@@ -62,6 +62,8 @@ class Sample:
     seed : int
     notes : tuple of str
         How the losses were read.
+    trust : bool
+        Whether a rule of one's own is used without simulating its coverage.
     """
 
     rule: Rule
@@ -74,6 +76,7 @@ class Sample:
     pool_size: int | None
     seed: int
     notes: tuple[str, ...] = ()
+    trust: bool = False
 
     @property
     def in_order(self) -> bool:
@@ -153,6 +156,7 @@ def sample_of(
         pool_size=None if pool_size is None else int(pool_size),
         seed=drawn_seed(seed, ordered=bool(table.order)),
         notes=(*table.notes, *_noted(chosen, trust=trust)),
+        trust=trust,
     )
 
 

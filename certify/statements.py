@@ -205,6 +205,7 @@ def certify_losses(
     seed: int | None = None,
     order: Order | None = None,
     best_of: Sequence[str] = (),
+    trust: bool = False,
 ) -> LossCertificate:
     r"""Bound the mean loss of clients like these, and the loss of the next one.
 
@@ -236,6 +237,8 @@ def certify_losses(
         As for `read_losses`: rules that bet along one order need it, averages permute it.
     best_of : sequence of str
         Two or more rules of the mean, for the rule ``best_of``.
+    trust : bool
+        Whether a rule of one's own (``rule="mine.py:r"``) is used without simulating its coverage.
 
     Raises
     ------
@@ -251,7 +254,7 @@ def certify_losses(
     0.1
     """
     level = float(checked(failure_probability, "alpha", alpha))
-    asked: dict[str, Any] = {"loss_max": loss_max, "seed": seed, "order": order}
+    asked: dict[str, Any] = {"loss_max": loss_max, "seed": seed, "order": order, "trust": trust}
     given = sample_of(losses, rule, best_of, delta=delta, pool_size=pool_size, **asked)
     return certified_sample(given, several(best_of), float(delta), level)
 

@@ -60,6 +60,8 @@ class LossAnswers(LossCertificate):
         Each client's place in it, in the order of ``losses``.
     sources : tuple of path
         Files that losses came from, which no page may replace.
+    trust : bool
+        Whether a rule of one's own was used without simulating its coverage.
     """
 
     delta: float = 0.05
@@ -76,6 +78,7 @@ class LossAnswers(LossCertificate):
     order: str = ""
     places: tuple[int, ...] = ()
     sources: tuple[str, ...] = ()
+    trust: bool = False
 
     @property
     def question(self) -> str:

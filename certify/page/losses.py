@@ -372,6 +372,7 @@ def _along_radii(certified: LossAnswers, ball: str) -> list[tuple[float, float]]
         loss_max=certified.loss_max,
         seed=certified.seed,
         order=dict(enumerate(certified.places)) if certified.places else None,
+        trust=certified.trust,
     )
     values = dict(zip(beyond, curve.certificate.value.ravel().tolist(), strict=True))
     return [(radius, max(start, values.get(radius, start))) for radius in radii]

@@ -135,3 +135,13 @@ def test_rules_that_are_proved_pass(name):
 def test_trust_without_a_rule_of_ones_own_is_refused():
     with pytest.raises(InputError, match=r"^trust is for a rule of one's own, .* got rule blend$"):
         latecomer.certify_losses([0.1, 0.2], trust=True)
+
+
+def test_trust_reaches_groups_and_the_page_of_shifts(folder):
+    rows = [{"client": f"c{i}", "loss": loss, "site": "xy"[i % 2]} for i, loss in enumerate(LOSSES)]
+    rule = "hoeffding.py:mean_of_the_better_half"
+    asked = {"by": "site", "shifts": {"kl": [0.1]}, "target": 0.5}
+    found = latecomer.certify_losses(rows, rule=rule, trust=True, **asked)
+    assert list(found.groups) == ["x", "y"]
+    assert "Certified mean under a shift" in found.report("page.html").read_text("utf-8")
+    assert list(latecomer.losses(rows, rule=rule, trust=True).by("site").groups) == ["x", "y"]
