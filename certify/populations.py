@@ -49,6 +49,7 @@ from latecomer.bounds.shift.balls import (
 from latecomer.bounds.shift.duals import DUALS, TRIED, Grid, planned_grid
 from latecomer.certify.arguments import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES, Rule
+from latecomer.certify.rules.declaration import is_own
 from latecomer.certify.sample import Sample, sample_of, scaled_to, several, tagged
 from latecomer.certify.table import Order, Source
 from latecomer.checks import checked
@@ -199,6 +200,10 @@ def _issued(
     whole = from_the_mean(issue(reach), reach, ball, lambda: float(given.bounded(delta)))
     tags = given.rule if (reach == no_shift(ball)).any() else betting.rule
     made = tagged(scaled_to(whole, given.loss_max), tags, given)
+    if is_own(given.rule.name):
+        # A shift proves no more than the rule does.
+        own = given.bounded(delta)
+        made = replace(made, rigorous=own.rigorous, reason=own.reason)
     assumed = (*made.assumptions, *told, apart(ball))
     return replace(made, assumptions=assumed), betting.rule.name, breaks
 

@@ -57,6 +57,9 @@ def test_a_rule_of_ones_own_certifies_and_says_what_is_known_of_it(folder):
     mean = sum(LOSSES) / 60
     assert float(found.certificate) == pytest.approx(mean + math.sqrt(math.log(20) / 120))
     assert not found.certificate.rigorous
+    shifted = latecomer.certify_losses(LOSSES, rule="hoeffding.py:bound", shifts={"kl": [0, 0.1]})
+    assert not shifted.shifts["kl"].certificate.rigorous
+    assert shifted.in_full.count("Not a proof here: with") == 3
     (note,) = found.notes
     assert f"of {DRAWS} simulated samples (seed 0;" in note
     code, out, err = certify("--rule", "hoeffding.py:bound")
