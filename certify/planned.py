@@ -72,7 +72,7 @@ def foretold(sizes: tuple[int, int, int], n_outside: int, delta: float | None) -
     bound = product_wor(losses=[_GUESSED_MEAN] * n_certified, pool_size=pool, delta=delta)
     return (
         f"{said}; were all {n_certified} wrong {_GUESSED_MEAN:.0%} of the time, a certificate for "
-        f"the {pool} not trained on would be about {float(bound.value):.0%} ({1 - delta:.0%}), "
+        f"the {pool} not trained on would be about {float(bound.value):.0%} ({chance(delta)}), "
         "more where clients differ"
     )
 

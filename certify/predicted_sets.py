@@ -22,7 +22,7 @@ from latecomer.bounds.checks import failure_probability
 from latecomer.bounds.next_client import client_threshold, confident_threshold
 from latecomer.certify.points import PointRows, Points, read_points
 from latecomer.certify.table import Source
-from latecomer.certify.words import rounded
+from latecomer.certify.words import chance, count, rounded
 from latecomer.checks import checked, one_of, output_file
 from latecomer.errors import InputError
 from latecomer.files import at_home, write_atomic
@@ -209,7 +209,7 @@ class LabelSets:
             f"  labels with {score.shown} <= {within:<12}   hold the true label of a new"
             f" client's point with probability at least {1 - self.alpha:g}",
             f"  labels with {score.shown} <= {surely:<12}   miss at most {self.alpha:g} of"
-            f" clients' points on average, with {1 - self.delta:.0%} confidence",
+            f" clients' points on average, with {chance(self.delta)} confidence",
             f"  {len(sizes)} sets by the first line: {sizes.mean():.3g} labels on average,"
             f" {(sizes == 1).mean():.0%} of them a single one",
             "The first holds over the certified clients, the new client and one of its points at"

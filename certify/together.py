@@ -131,7 +131,7 @@ class Together:
         if len(self.levels) < 2:
             return ""
         # Shared levels add up to delta but for rounding in the last place.
-        least = math.floor(1e8 * self.probability + 1e-4) / 1e6
+        least = min(math.floor(1e8 * self.probability + 1e-4) / 1e6, 99.999999)
         return (
             f"All {len(self.levels)} together: with probability at least {least:.10g}%"
             f" (1 less {self._spent()})."

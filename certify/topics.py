@@ -11,7 +11,7 @@ from latecomer.certify.populations import Shifted, no_shift
 from latecomer.certify.rule import Voided
 from latecomer.certify.sentences import FILE, statement
 from latecomer.certify.statements import LossCertificate
-from latecomer.certify.words import exact, inward, rounded
+from latecomer.certify.words import chance, exact, inward, rounded
 
 if TYPE_CHECKING:
     from latecomer.certify.statements import MeanLoss
@@ -303,8 +303,7 @@ def groups(by: str, named: Mapping[str, LossCertificate], delta: float, alpha: f
     """Return the statements on groups of clients, which share delta and alpha."""
     heading = (
         f"Groups by {by}: the {len(named)} share delta and alpha, all bounds"
-        f" hold at once with probability {100 * (1 - delta):g}% (next clients"
-        f" {100 * (1 - alpha):g}%):"
+        f" hold at once with probability {chance(delta)} (next clients {chance(alpha)}):"
     )
     said = tuple(_group(name, one) for name, one in named.items())
     ended = {name: one.voided for name, one in named.items() if one.voided is not None}

@@ -107,10 +107,12 @@ def _without_noise(value: float) -> Decimal:
 def chance(delta: float) -> str:
     """Write the probability that an event of failure probability ``delta`` does not happen.
 
-    >>> chance(0.05), chance(0.001)
-    ('95%', '99.9%')
+    It never reads as certainty.
+
+    >>> chance(0.05), chance(0.001), chance(1e-13)
+    ('95%', '99.9%', '99.99999999%')
     """
-    return f"{100 - 100 * delta:.10g}%"
+    return f"{min(100 - 100 * delta, 99.99999999):.10g}%"
 
 
 def number(value: float) -> str:

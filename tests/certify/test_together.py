@@ -232,3 +232,23 @@ def test_the_margin_of_a_pool_stands_beside_what_it_paid() -> None:
         [0.4] * 30, pool_size=40, rule="product_wor_averaged", loss_max=4.0
     )
     assert scaled.reference_price == pytest.approx(4 * equal.reference_price)
+
+
+def test_no_probability_reads_as_certainty(losses: str) -> None:
+    for asked in (("--delta", "1e-9"), ("--delta", "1e-14", "--alpha", "1e-14"), ("--joint",)):
+        tiny = ("--delta", "1e-14") if asked == ("--joint",) else ()
+        for more in ((), ("--long",)):
+            assert "100%" not in text(losses, "--by", "site", "--seed", "1", *asked, *tiny, *more)
+    points = [
+        {
+            "client": f"c{i % 30}",
+            "label": i % 2,
+            "p_0": 0.9 - 0.8 * (i % 2),
+            "p_1": 0.1 + 0.8 * (i % 2),
+        }
+        for i in range(120)
+    ]
+    pd.DataFrame(points).to_csv("points.csv", index=False)
+    asked = ("points.csv", "--score", "error", "--sets", "0.2", "--delta")
+    assert "with 99.9% confidence" in " ".join(text(*asked, "0.001").split())
+    assert "with 97.5% confidence" in " ".join(text(*asked, "0.025").split())
