@@ -33,7 +33,7 @@ from latecomer.bounds.held_out.price import reference_price
 from latecomer.certify.arguments import PLAN, Shown, told_in_full
 from latecomer.certify.rule import LEAST_OUTSIDE
 from latecomer.certify.table import Source, read_losses
-from latecomer.certify.words import as_given, chance, exact, rounded, wrapped
+from latecomer.certify.words import as_given, chance, count, exact, rounded, wrapped
 from latecomer.checks import checked, fraction, number_in, one_of, whole
 from latecomer.errors import InputError
 
@@ -378,7 +378,7 @@ class HoldOut(HoldOutPlan, Shown):
     @property
     def sentence(self) -> str:
         """How many clients reach the target nine times in ten."""
-        enough = f"{self.likely} clients" if self.likely is not None else "no number of clients"
+        enough = count(self.likely, "client") if self.likely is not None else "no number of clients"
         return (
             f"With probability 9/10 {enough} (of at most {self.clients}) give a certificate of at"
             f" most {exact(self.target)}, {_guessed(self)}."
@@ -533,5 +533,5 @@ def _simulation_words(planned: HoldOutPlan) -> str:
 
 def _reached_words(clients: int | None, planned: HoldOutPlan) -> str:
     if clients is None:
-        return f"not reachable with {planned.clients} clients"
-    return f"{clients:>5} clients"
+        return f"not reachable with {count(planned.clients, 'client')}"
+    return f"{clients:>5} client{'' if clients == 1 else 's'}"

@@ -365,6 +365,5 @@ def score_points(
             f"{without} of {len(losses)} clients left out: their points hold one label; what is"
             " certified is of clients whose points hold both, and so must a pool size be"
         )
-    averaged = f"{len(rows.loss)} rows of {len(losses)} clients, averaged"
-    kept = [note for note in rows.notes() if note != averaged]
+    kept = [note for note in rows.notes() if not note.endswith(", averaged")]
     return table_of(rows, losses, (*notes, *kept))

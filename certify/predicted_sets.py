@@ -210,7 +210,7 @@ class LabelSets:
             f" client's point with probability at least {1 - self.alpha:g}",
             f"  labels with {score.shown} <= {surely:<12}   miss at most {self.alpha:g} of"
             f" clients' points on average, with {chance(self.delta)} confidence",
-            f"  {len(sizes)} sets by the first line: {sizes.mean():.3g} labels on average,"
+            f"  {count(len(sizes), 'set')} by the first line: {sizes.mean():.3g} labels on average,"
             f" {(sizes == 1).mean():.0%} of them a single one",
             "The first holds over the certified clients, the new client and one of its points at"
             " random; clients are the units, however many points each has. A client's points must"

@@ -11,7 +11,7 @@ from latecomer.certify.populations import Shifted, no_shift
 from latecomer.certify.rule import Voided
 from latecomer.certify.sentences import FILE, statement
 from latecomer.certify.statements import LossCertificate
-from latecomer.certify.words import chance, exact, inward, rounded
+from latecomer.certify.words import chance, count, exact, inward, rounded
 
 if TYPE_CHECKING:
     from latecomer.certify.statements import MeanLoss
@@ -301,8 +301,9 @@ def tails(
 
 def groups(by: str, named: Mapping[str, LossCertificate], delta: float, alpha: float) -> Topic:
     """Return the statements on groups of clients, which share delta and alpha."""
+    those = "the 1 has" if len(named) == 1 else f"the {len(named)} share"
     heading = (
-        f"Groups by {by}: the {len(named)} share delta and alpha, all bounds"
+        f"Groups by {by}: {those} delta and alpha, all bounds"
         f" hold at once with probability {chance(delta)} (next clients {chance(alpha)}):"
     )
     said = tuple(_group(name, one) for name, one in named.items())
@@ -319,14 +320,15 @@ def _group(name: str, one: LossCertificate) -> Said:
         f"mean loss of {name}",
         math.nan if one.certificate is None else float(one.certificate),
         "-" if one.certificate is None else shown_up(one.certificate),
-        f"{one.n_clients} clients, mean {rounded(one.mean, decimals=3)}{following}",
+        f"{count(one.n_clients, 'client')}, mean {rounded(one.mean, decimals=3)}{following}",
     )
 
 
 def against(one: Compared, other: str, delta: float) -> Topic:
     """Return the statements on two models."""
     heading = (
-        f"Against {other}, on the same {one.n_clients} clients, each statement at delta {delta:g}:"
+        f"Against {other}, on the same {count(one.n_clients, 'client')}, each statement at delta"
+        f" {delta:g}:"
     )
     difference, worse = shown_up(one.certificate), shown_up(one.worse)
     said = (

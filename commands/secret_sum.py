@@ -10,7 +10,7 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.held_out.betting import BET_WEIGHTS
 from latecomer.certify.statements import certificate_dict
 from latecomer.certify.topics import Said, shown_up
-from latecomer.certify.words import plain
+from latecomer.certify.words import count, plain
 from latecomer.commands.render import show_json
 from latecomer.errors import InputError
 
@@ -56,7 +56,7 @@ def certify_sum(
     weighed = "(1 - gamma)" if len(log_sums) == 1 else "b"
     listed = ", ".join(f"{one:g}" for one in log_sums)
     sums = "sum" if len(log_sums) == 1 else "sums"
-    typer.echo(f"{clients} clients, {sums} of -ln(1 - {weighed} loss) {listed}")
+    typer.echo(f"{count(clients, 'client')}, {sums} of -ln(1 - {weighed} loss) {listed}")
     typer.echo(said.line)
     typer.echo(f"Holds if: {'; '.join(certificate.assumptions)}.")
     typer.echo(f"Failure probability: {delta:g} on the clients.")

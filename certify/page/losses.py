@@ -35,7 +35,7 @@ from latecomer.certify.populations import certify_shifted, no_shift
 from latecomer.certify.statements import LossCertificate
 from latecomer.certify.together import LossAnswers, together
 from latecomer.certify.topics import loss_statements, shown_up, topics
-from latecomer.certify.words import BALLS, NOTHING_NEW, rounded
+from latecomer.certify.words import BALLS, NOTHING_NEW, count, rounded
 from latecomer.checks import output_file
 from latecomer.files import at_home, write_atomic
 
@@ -216,7 +216,8 @@ def _losses_figure(page: LossPage) -> Picture:
     kept = set(_thinned(np.array([step[0] for step in page.curve])).tolist() if page.curve else ())
     upper = [(level, bound) for level, _, bound in page.curve if level in kept]
     told = ", ".join(page.marks)
-    caption = f"The share of the {len(page.losses)} clients with a loss above each level; {told}."
+    clients = count(len(page.losses), "client")
+    caption = f"The share of the {clients} with a loss above each level; {told}."
     if upper:
         caption += " Dashed: the certified bound of that share, at all levels at once."
     data = [(*one, "measured") for one in zip(levels, shares, strict=True)]
@@ -274,7 +275,7 @@ def _group_figure(page: LossPage) -> Iterator[Picture]:
     if not page.groups:
         return
     caption = "A group's mean loss (dot) and its certified bound (bar); all bounds hold at once."
-    alt = f"{caption} {len(page.groups)} groups."
+    alt = f"{caption} {count(len(page.groups), 'group')}."
     # The worst bound on top.
     own = sorted(page.groups, key=lambda one: one.bound)[-_MOST_GROUPS:]
     spans = [Marks([one.mean, one.bound], [y, y], MUTED, width=1) for y, one in enumerate(own)]

@@ -362,3 +362,22 @@ def test_nothing_heavy_is_loaded(losses: str, others: str) -> None:
     asked += ["--report", str(Path(losses).with_name("page.html"))]
     command = [sys.executable, "-c", code, "certify", losses, *asked]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_one_client_and_one_group_are_singular(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("one.csv").write_text("client,loss,site\nann,0.2,x\n")
+    Path("other.csv").write_text("client,loss\nann,0.1\n")
+    asked = ["--by", "site", "--against", "other.csv", "--report", "page.html", "--seed", "1"]
+    told = CliRunner().invoke(app, ["certify", "one.csv", *asked]).stdout
+    assert "Groups by site: the 1 has delta and alpha" in told
+    assert "on the same 1 client, each" in told
+    assert "1 client, mean 0.200" in told
+    assert "The share of the 1 client with" in Path("page.html").read_text("utf-8")
+    summed = ["certify", "--log-sum", ".1", "--clients", "1", "--gamma", ".1"]
+    assert CliRunner().invoke(app, summed).stdout.startswith("1 client, sum of")
+    few = ["--target", ".97", "--expect", ".01", "--sd", ".01", "--delta", ".5", "--long"]
+    assert "1 client  with" in CliRunner().invoke(app, ["plan", *few]).stdout
+    Path("points.csv").write_text("client,label,prediction\nann,1,1\nann,0,1\n")
+    scored = CliRunner().invoke(app, ["certify", "points.csv", "--score", "error"]).stdout
+    assert "averaged" not in scored
