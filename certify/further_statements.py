@@ -182,8 +182,10 @@ def shares_above(
     return certificates
 
 
-def _part_of(name: str, value: float, parts: int) -> float:
-    return float(checked(partial(failure_probability, parts=parts), name, value)) / parts
+def _part_of(name: str, value: float, parts: int, split_into: int = 1) -> float:
+    """Return an equal part of a probability, which is itself split by whoever is given it."""
+    least = partial(failure_probability, parts=parts * split_into)
+    return float(checked(least, name, value)) / parts
 
 
 def _counted(issued: Certificate, given: Sample, *more: str) -> Certificate:
@@ -281,7 +283,7 @@ def certify_groups(
     """
     table = read_losses(losses, loss_max=_positive(loss_max), by=by, order=order)
     parts = table.by_group()
-    each = _part_of("delta", delta, len(parts))
+    each = _part_of("delta", delta, len(parts), len(several(best_of)) or 1)
     of_next = _part_of("alpha", alpha, len(parts))
     asked: dict[str, Any] = {"rule": rule, "best_of": best_of, "loss_max": loss_max, "trust": trust}
     # Groups are different clients, so that one draw of orders may serve them all.

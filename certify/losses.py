@@ -612,8 +612,9 @@ def _sharing(
         against=against is not None,
         whole_pool=one.pool_size == one.n_clients,
     )
-    # Rules and thresholds split their statement's share once more.
-    parts = number * max(1, len(above), len(one.best_of))
+    # Thresholds, rules and groups split their statement's share once more.
+    in_each = max(1, len(one.best_of)) * max(1, len(set(one.table.groups)))
+    parts = number * max(len(above), in_each)
     checked(partial(failure_probability, parts=parts), "delta", one.delta)
     return replace(one, delta=one.delta / number)
 

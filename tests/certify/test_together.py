@@ -252,3 +252,15 @@ def test_no_probability_reads_as_certainty(losses: str) -> None:
     asked = ("points.csv", "--score", "error", "--sets", "0.2", "--delta")
     assert "with 99.9% confidence" in " ".join(text(*asked, "0.001").split())
     assert "with 97.5% confidence" in " ".join(text(*asked, "0.025").split())
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"joint": True}, "at least 8e-287 to be split into 8 parts"),
+        ({"rule": "best_of", "best_of": ["product", "blend"]}, "4e-287 to be split into 4 parts"),
+    ],
+)
+def test_groups_name_the_delta_that_was_given(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=f"^delta must be .*{said}, got delta=3e-287$"):
+        certify(by="site", delta=3e-287, **asked)
