@@ -16,6 +16,7 @@ import pandas as pd
 
 from latecomer.certify.page.blocks import Fold, Grid, Picture, rendered
 from latecomer.certify.words import count, counts
+from latecomer.checks import output_file
 from latecomer.declared import without_folder
 from latecomer.eval.results.rows import InputError, RunRecord, load_run, write_beside
 from latecomer.reports.display.drawing import FONTS
@@ -191,15 +192,17 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     >>> report("mine")  # doctest: +SKIP
     PosixPath('mine/report.html')
     """
+    name = f"{'-'.join(['report', *asks])}.html"
     with _seldom_searching(), _small_frames():
         run = under_shown_names(load_run(directory))
+        # Said before minutes of drawing.
+        output_file(name, run.path / name)
         lying = [kind for kind in PAPER if any((run.path / "figures").glob(f"*.{kind}"))]
         writer = Writer(lying, _column_of(run.path))
         if asks:
             run = replace(run, study=asking(run.study, asks))
             _check_answered(run, asks)
         page = page_of(run, writer)
-    name = f"{'-'.join(['report', *asks])}.html"
     write_beside(run, {**writer.files, name: page})
     return run.path / name
 
@@ -236,6 +239,7 @@ def figures(
     column = _checked(Column(width, font))
     with _seldom_searching(), _small_frames():
         run = under_shown_names(load_run(directory))
+        output_file("figures", run.path / _COLUMN)
         writer = Writer([kind], column)
         content_of(run, writer)
     made = {name: held for name, held in writer.files.items() if name.endswith(f".{kind}")}

@@ -380,3 +380,15 @@ def test_a_link_to_what_the_run_holds_is_not_followed(run_writer, tmp_path, plac
         report(run)
     assert (run / "rows.csv").read_bytes() == rows
     assert {path.read_text() for path in (run / "cells").glob("kept/*")} <= {"kept"}
+
+
+def test_a_folder_that_cannot_be_written_is_told_of_before_anything_is_drawn(
+    run_writer, tmp_path, monkeypatch
+):
+    run = run_writer(tmp_path / "run", seeds=(0,), labels=("pefll", "local"), artifacts=False)
+    monkeypatch.setattr("latecomer.checks.os.access", lambda *asked: False)
+    monkeypatch.setattr("latecomer.reports.page.page.content_of", None)  # what draws
+    with pytest.raises(InputError, match=r"^report\.html: .* cannot be written: no permission in"):
+        report(run)
+    with pytest.raises(InputError, match=r"^figures: .* cannot be written: no permission in"):
+        figures(run, "pdf")
