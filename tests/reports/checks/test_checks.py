@@ -251,6 +251,15 @@ def test_losses_that_sink_stay_jump_or_stay_small_have_not_diverged(told):
     assert "LC008" not in found(rows=PLAIN, losses={"fedavg0": told})
 
 
+def test_clients_drawn_alike_are_seldom_called_unlike():
+    """The chance of three new clients of error 1, where 7 of 10 clients have it, is .34."""
+    errors = np.where(np.arange(43) % 10 < 7, 1.0, 0.5)
+    for seed in range(8):
+        drawn = np.random.default_rng(seed).permutation(errors)
+        material = run_of(held_out(drawn[:3], drawn[3:]))
+        assert not findings(material, [CHECKS["LC010"]])
+
+
 @pytest.mark.slow
 def test_numbers_are_those_of_the_rows():
     assert found(**CASES["LC003"][0])["LC003"].startswith("FedAvg errs 5.0 points more than")
