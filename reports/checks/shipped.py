@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from latecomer.certify.rule import RULES
 from latecomer.certify.words import count, listing, magnitude, number, percent, shift_name
 from latecomer.reports.accuracy.comparison import sameness_frame, say_sameness
 from latecomer.reports.accuracy.training import training_frame, training_losses
 from latecomer.reports.checks.check import Check, Found
-from latecomer.reports.display.naming import as_subject, model_called
+from latecomer.reports.display.naming import as_subject, model_called, model_names
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.chosen import held_out
 from latecomer.reports.frames.errors import (
@@ -51,14 +52,17 @@ def _hopeless(material: Material) -> Iterator[Found]:
     declared = held_out(declared_certificates(material.bounds, material.study))
     errors = material.errors
     scored = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]
+    names = model_names(declared)
     for (label, predictor), own in declared[declared["value"] >= 1].groupby(MODEL, sort=False):
+        rule = str(own["bound"].iloc[0]).partition(":")[2]
+        if rule in RULES and not RULES[rule].ends_at_largest:
+            continue  # says nothing for want of clients who are served, not because of one
         mine = scored[(scored["label"] == label) & (scored["predictor"] == predictor)]
         worst = mine.loc[mine["error"] >= 1, "client"].nunique()
         if worst:
-            rule = str(own["bound"].iloc[0]).partition(":")[2]
             seeds = tuple(sorted(int(seed) for seed in own["seed"].unique()))
             yield Found(
-                f"{as_subject(model_called(str(label)))} is wrong on every point of "
+                f"{as_subject(names[str(label), str(predictor)])} is wrong on every point of "
                 f"{count(worst, 'certified client')}, and rule {rule} says nothing then.",
                 worst,
                 str(label),

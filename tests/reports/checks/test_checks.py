@@ -251,6 +251,19 @@ def test_losses_that_sink_stay_jump_or_stay_small_have_not_diverged(told):
     assert "LC008" not in found(rows=PLAIN, losses={"fedavg0": told})
 
 
+def test_hopeless_clients_void_only_rules_that_one_of_them_ends_and_name_the_predictor():
+    errors = [*ENOUGH, 1.0]
+    one = [*errors_of("pefll", "certification", errors), certified("pefll", 1.0, len(errors))]
+    both = [*one, *({**row, "predictor": "gibbs"} for row in one)]
+    said = [one.sentence for one in findings(run_of(both), [CHECKS["LC002"]])]
+    assert sorted(one.partition(" is wrong")[0] for one in said) == [
+        "PeFLL, fixed weights,",
+        "PeFLL, random weights,",
+    ]
+    blend = [*one[:-1], certified("pefll", 1.0, len(errors), rule="blend")]
+    assert not findings(run_of(blend), [CHECKS["LC002"]])
+
+
 def test_clients_drawn_alike_are_seldom_called_unlike():
     """The chance of three new clients of error 1, where 7 of 10 clients have it, is .34."""
     errors = np.where(np.arange(43) % 10 < 7, 1.0, 0.5)
