@@ -19,7 +19,7 @@ from latecomer.eval.results.kept_cells import declared_study, packed_cells
 from latecomer.eval.results.rows import COLUMNS, read_records, rows_to_text
 from latecomer.eval.runs.cell_directory import is_done, tidy
 from latecomer.eval.runs.job import Job
-from latecomer.eval.runs.lock import HeldError, held
+from latecomer.eval.runs.lock import HeldError, held, held_in_turn
 from latecomer.eval.studies.cells import Cell, content_id, without_folders
 from latecomer.eval.studies.settings import Study
 from latecomer.files import make_new, write_atomic, write_changed
@@ -247,10 +247,22 @@ def count_scorings(
     """List in ``certification.jsonl`` each model that was scored on the held-out clients.
 
     Rules and models chosen after looking at these scores would void the certificates, so the file
-    only grows.
+    only grows: of runs that end at once, one looks after another has written.
     """
     path = folder / "certification.jsonl"
-    before = path.read_text("utf-8").splitlines() if path.is_file() else []
+    if len(_counted(path, jobs, split_hash, n_certification)) > len(_lines(path)):
+        with held_in_turn(folder):
+            lines = _counted(path, jobs, split_hash, n_certification)
+            write_changed(path, "\n".join(lines) + "\n")
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").splitlines() if path.is_file() else []
+
+
+def _counted(path: Path, jobs: Sequence[Job], split_hash: str, n_certification: int) -> list[str]:
+    """Return the lines that are there, and those of models that none of them tells of."""
+    before = _lines(path)
     try:
         entries = [json.loads(line) for line in before]
         known = {(entry["split"], entry["cell"]) for entry in entries}
@@ -276,8 +288,7 @@ def count_scorings(
             "times": times,
         }
         before.append(json.dumps(entry))
-    if before:
-        write_changed(path, "\n".join(before) + "\n")
+    return before
 
 
 def _systems(job: Job) -> int:

@@ -129,6 +129,7 @@ BEAT_EVERY = 5.0
 STALE_AFTER = 60.0
 _NAME = re.compile(r"lock\.(\d+)")
 _TRIES = 20
+_IN_TURN = 0.05  # seconds between looks at a lock that is held for moments
 
 
 class HeldError(RuntimeError):
@@ -168,6 +169,22 @@ def held(folder: Path, *, overrules: str = "") -> Iterator["Lock"]:
         yield lock
     finally:
         lock.release()
+
+
+@contextlib.contextmanager
+def held_in_turn(folder: Path) -> Iterator[None]:
+    """Hold a folder while the block runs, once whoever holds it has let go of it or is dead."""
+    watch = Watch()
+    with contextlib.ExitStack() as stack:
+        while True:
+            owner, is_free = watch.look(folder)
+            token = owner.token if owner and is_free else ""
+            try:
+                stack.enter_context(held(folder, overrules=token))
+                break
+            except HeldError:
+                time.sleep(_IN_TURN)
+        yield
 
 
 def free(folder: Path) -> None:

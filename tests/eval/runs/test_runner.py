@@ -4,8 +4,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -19,6 +23,7 @@ from latecomer.eval.runs.job import carry_out, why
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
+from latecomer.files import write_changed
 
 HERE = Path(__file__).parents[1]
 NET = """
@@ -408,3 +413,30 @@ def test_a_killed_run_continues_to_the_same_bytes(double, study, tmp_path):
     assert (again.n_skipped, again.n_done) == (finished, 5)
     run(study, out=tmp_path / "whole", **double("work"))
     assert (out / "rows.csv").read_bytes() == (tmp_path / "whole/rows.csv").read_bytes()
+
+
+def test_runs_that_end_at_once_count_the_models_of_both(tmp_path, monkeypatch):
+    monkeypatch.setattr(directory, "is_done", lambda folder: True)
+    monkeypatch.setattr(directory, "_systems", lambda job: 1)
+    both = threading.Barrier(2, timeout=5)
+
+    def slowly(path, text):
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.5)  # until the other has read the file, if it may
+        write_changed(path, text)
+
+    monkeypatch.setattr(directory, "write_changed", slowly)
+    jobs = [
+        SimpleNamespace(
+            folder=tmp_path / name,
+            cell=SimpleNamespace(id=name, kind="method", label=name, seed=0, config={}),
+        )
+        for name in ("first", "second")
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda job: directory.count_scorings(tmp_path, [job], "split", 9), jobs))
+    lines = (tmp_path / "certification.jsonl").read_text().splitlines()
+    told = [json.loads(line) for line in lines]
+    assert {one["cell"] for one in told} == {"first", "second"}
+    assert [one["times"] for one in told] == [1, 2]
+    assert [path.name for path in tmp_path.iterdir()] == ["certification.jsonl"]
