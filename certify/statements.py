@@ -218,15 +218,13 @@ def certify_losses(
     losses : path, DataFrame, mapping or sequence
         One loss per client, in any order: a CSV, JSON or Parquet file or DataFrame with columns
         ``client``, ``loss`` and optionally ``weight``; a mapping client -> loss; or bare losses.
-    delta : float
-        Failure probability of the mean's bound, in (0, 1).
+    delta, alpha : float
+        Failure probabilities of the mean's bound and of the next client's, in (0, 1).
     rule : str
         Chosen before looking.  One of ``FILE_RULES``: ``blend`` for any clients, in pools about the
         losses as measured; ``product_mixture`` without orders, about expected losses in pools too;
         ``product``, which a single client at ``loss_max`` voids; ``conformal`` for the next alone;
         or ``best_of`` for the tightest of those in ``best_of``, which share ``delta``.
-    alpha : float
-        Failure probability of the next client's bound, in (0, 1).
     pool_size : int, optional
         Number of untrained clients these were drawn from without replacement: the mean is theirs.
     loss_max : float
@@ -235,10 +233,8 @@ def certify_losses(
         Repeats the orders that some rules average over; they are drawn afresh unless it is given.
     order : str, mapping or sequence, optional
         As for `read_losses`: rules that bet along one order need it, averages permute it.
-    best_of : sequence of str
-        Two or more rules of the mean, for the rule ``best_of``.
-    trust : bool
-        Whether a rule of one's own (``rule="mine.py:r"``) is used without simulating its coverage.
+    best_of, trust : sequence of str, bool
+        Two or more rules, for ``best_of``; whether a rule of one's own is used unsimulated.
 
     Raises
     ------
