@@ -107,12 +107,14 @@ def _without_noise(value: float) -> Decimal:
 def chance(delta: float) -> str:
     """Write the probability that an event of failure probability ``delta`` does not happen.
 
-    It never reads as certainty.
+    Six digits of it, or as many as it takes not to read as certainty, up to ten.
 
-    >>> chance(0.05), chance(0.001), chance(1e-13)
-    ('95%', '99.9%', '99.99999999%')
+    >>> chance(0.05), chance(0.001), chance(0.05 / 9), chance(1e-7), chance(1e-13)
+    ('95%', '99.9%', '99.4444%', '99.99999%', '99.99999999%')
     """
-    return f"{min(100 - 100 * delta, 99.99999999):.10g}%"
+    surely = min(100 - 100 * delta, 99.99999999)
+    short = f"{surely:.6g}%"
+    return short if short != "100%" else f"{surely:.10g}%"
 
 
 def number(value: float) -> str:
