@@ -11,6 +11,7 @@ from pages import in_full
 from pygments.formatters import HtmlFormatter
 from resources import fetched_from_elsewhere
 
+MOST = 60e6  # bytes
 log = logging.getLogger("mkdocs.latecomer")
 
 
@@ -41,6 +42,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Warn of everything that the site would load from elsewhere."""
+    """Warn of a site that is too large, and of everything that it would load from elsewhere."""
+    size = sum(file.stat().st_size for file in Path(config.site_dir).rglob("*") if file.is_file())
+    if size >= MOST:
+        log.warning("the site has %.1f MB, and should have less than %.0f", size / 1e6, MOST / 1e6)
     for file, address in fetched_from_elsewhere(Path(config.site_dir)):
         log.warning("%s loads %s", file.relative_to(config.site_dir), address)

@@ -13,7 +13,6 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parents[2]
 BUILDING = ROOT / "docs" / "building"
 BUILT = ROOT / "build" / "site"
-MOST = 60e6  # bytes
 
 
 def loaded():
@@ -96,9 +95,3 @@ def test_each_opens_offline_and_says_no_error(pages):
         browser.close()
     assert said == []
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-
-
-@pytest.mark.browser
-def test_the_site_is_small(pages):
-    folder = BUILT if BUILT.is_dir() else pages[0].parent
-    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < MOST
