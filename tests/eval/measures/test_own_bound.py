@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from sketches import Sketcher
 
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run
@@ -14,7 +15,7 @@ from latecomer.eval.settings.study_sections import OwnBound
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.reports.guarantees.answer import _published
-from latecomer.reports.page.page import report
+from latecomer.reports.page.page import page_of
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "own_rule"
 MINE = """
@@ -165,10 +166,11 @@ def test_the_example_runs_as_it_lies_and_its_page_names_the_bound(tmp_path, here
         *(False, "unseen-client", "iid", "deterministic"),
     )
     assert "whose proof is its author's: at level 0.1 it failed in at most" in beside.message
-    page = unescape(report(tmp_path / "run").read_text("utf-8"))
+    writer = Sketcher()
+    page = unescape(page_of(load_run(tmp_path / "run"), writer))
     assert "Bound hoeffding.py:bound" in page
     assert str(EXAMPLE) not in page
-    assert (tmp_path / "run" / "tables" / "bound-r0-hoeffding-py-bound.csv").is_file()
+    assert "tables/bound-r0-hoeffding-py-bound.csv" in writer.files
     assert "As its author says: with probability at least 95%" in page
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from sketches import sketch
 
 from latecomer.certify.predictor import certify_predictor
 from latecomer.errors import InputError
@@ -20,7 +21,6 @@ from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.training.setup import setup_of
 from latecomer.models.task.state import part
-from latecomer.reports.page.page import report
 
 CODE = '''
 import numpy as np
@@ -363,7 +363,7 @@ def test_chosen_rounds_and_seeds_leave_it_as_it_is(write, tmp_path, here):
     rows = load_run(done.path).rows
     one, other = (of(rows, "nearest", "error", seed=seed).value.tolist() for seed in (0, 1))
     assert one == other
-    page = report(done.path).read_text("utf-8")
+    page = sketch(done.path)
     assert "nearest is a system trained elsewhere" in page
     assert "its user vouches that no client but the seen ones had part" in page
     assert "the round with the lowest validation error of the seen clients" in page

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from latecomer.certify.page.svg import NARROW
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.pictures import Picture, Writer, download
+from latecomer.reports.page.layout import CHAPTERS
 from latecomer.reports.page.page import page_of
 
 VOID = {"meta", "link", "br", "path", "rect", "use", "image"}
@@ -54,7 +55,9 @@ class Sketcher(Writer):
         return Picture(plot, Markup(""), None, download(plot.name, ""))
 
 
-def sketch(folder):
-    text = page_of(load_run(folder), Sketcher())
+def sketch(folder, *chapters):
+    """Draw the page of a run, or these chapters of it."""
+    chosen = [one for one in CHAPTERS if one.name in chapters or not chapters]
+    text = page_of(load_run(folder), Sketcher(), tuple(chosen))
     Page(text)
     return text

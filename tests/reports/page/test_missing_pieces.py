@@ -83,7 +83,7 @@ def test_published_numbers_stand_beside_ours(tmp_path, run_writer, change, words
 
     study = {**PAPER, **change}
     folder = run_writer(tmp_path, change=resize, study=study, labels=("pfedhn",), seeds=(0, 1))
-    text = sketch(folder)
+    text = sketch(folder, "answer", "accuracy")
     assert words in text
     assert ("Published accuracy beside ours" in text) is (ONE_SIZE in study["paper"])
     assert ("not the paper's length" in text) is (study["scale"] != "paper")
@@ -180,7 +180,7 @@ def test_a_scale_that_only_shows_that_things_run_says_so_in_red_above_the_answer
     folder = run_writer(tmp_path, **SMALL)
     study = yaml.safe_load((folder / "study.yaml").read_text())
     (folder / "study.yaml").write_text(yaml.safe_dump({**study, "scale": scale}))
-    text = sketch(folder)
+    text = sketch(folder, "answer")
     ribbon = '<p class="failed">Scale smoke: only shows that it runs'
     assert (ribbon in text) is (scale == "smoke")
     if scale == "smoke":

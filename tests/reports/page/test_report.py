@@ -18,6 +18,7 @@ from sketches import Page, sketch
 from latecomer.eval.names import method_defaults
 from latecomer.eval.results.rows import InputError, load_run, make_row
 from latecomer.reports import figures, report
+from latecomer.reports.display import pictures
 from latecomer.reports.page.questions import QUESTIONS
 
 REPORTS = Path(__file__).resolve().parents[3] / "reports"
@@ -291,7 +292,7 @@ def test_another_format_is_refused(tmp_path):
         figures(tmp_path, "eps")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_same_run_gives_the_same_bytes(made, made_up_run):
     kept = {
         path: path.read_bytes()
@@ -365,7 +366,8 @@ def test_a_run_answers_another_question_on_a_page_of_its_own(tmp_path):
         pytest.param("figures", marks=pytest.mark.nightly),
     ],
 )
-def test_a_link_to_what_the_run_holds_is_not_followed(run_writer, tmp_path, place):
+def test_a_link_to_what_the_run_holds_is_not_followed(run_writer, tmp_path, monkeypatch, place):
+    monkeypatch.setattr(pictures, "svg_of", lambda figure: "<svg></svg>")
     run = run_writer(tmp_path / "run", seeds=(0,), labels=("pefll", "local"), artifacts=False)
     rows = (run / "rows.csv").read_bytes()
     if place == "report.html":

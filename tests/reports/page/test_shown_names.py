@@ -88,7 +88,11 @@ def test_it_is_drawn_as_ever() -> None:
 def test_sentences_beside_the_answer_call_models_by_their_names(
     tmp_path: Path, run_writer: Writer
 ) -> None:
-    page = sketch(run_writer(tmp_path, labels=("pfedhn", "pefll-stochastic"), seeds=(0,)))
+    page = sketch(
+        run_writer(tmp_path, labels=("pfedhn", "pefll-stochastic"), seeds=(0,)),
+        "answer",
+        "accuracy",
+    )
     assert "<strong>pFedHN</strong> serves clients" in page
     assert "<strong>PeFLL-stochastic</strong> serves clients" in page
     (lead,) = (line for line in page.splitlines() if "stands out" in line and "never saw" in line)
