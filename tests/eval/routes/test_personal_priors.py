@@ -1,5 +1,6 @@
 """Route R3: fine-tuned clients with priors from part of their own support."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -47,9 +48,30 @@ def run(method: Any, **changed: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.DataFrame([make_row(**row) for row in outcome.rows]), dict(outcome.artifacts)
 
 
+def watched(seen: Callable[[Any, Any, Any], None], **changed: Any) -> Any:
+    """Run the study and show what serving made of each group to somebody who changes nothing."""
+    original = personal_priors._tuned
+
+    def shown(request: Any, asked: Any) -> Any:
+        made = original(request, asked)
+        seen(request, asked, made)
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(personal_priors, "_tuned", shown)
+        return run(TUNING, **changed)
+
+
+@pytest.fixture(scope="module")
+def independent() -> tuple[Any, list[Any]]:
+    """Rows and artifacts of a study of independent clients, and how each group was tuned."""
+    kept: list[Any] = []
+    return watched(lambda _, asked, made: kept.append((asked, made))), kept
+
+
 @pytest.mark.slow
-def test_a_fine_tuning_method_is_certified_with_its_ledger_and_kl() -> None:
-    rows, artifacts = run(TUNING)
+def test_a_fine_tuning_method_is_certified_with_its_ledger_and_kl(independent: Any) -> None:
+    rows, artifacts = independent[0]
     own = rows[rows.bound == "r3:pooled"]
     total = own[own.term == ""]
     assert len(total) == 1
@@ -76,25 +98,17 @@ def test_a_fine_tuning_method_is_certified_with_its_ledger_and_kl() -> None:
 
 
 @pytest.mark.slow
-def test_in_a_finite_pool_it_is_no_certificate_and_says_why() -> None:
-    rows, _ = run(TUNING, **POOL)
+def test_in_a_finite_pool_it_is_no_certificate_and_says_why(pooled: Any) -> None:
+    rows = pooled[0]
     total = rows[(rows.bound == "r3:pooled") & (rows.term == "")].iloc[0]
     assert (total.sampling, bool(total.rigorous)) == ("finite-pool", False)
     assert "class by class" in total.message
 
 
 @pytest.mark.slow
-def test_every_class_is_measured_by_as_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[Any] = []
-    original = personal_priors._tuned
-
-    def watched(request: Any, asked: Any) -> Any:
-        kept.append((asked, original(request, asked)))
-        return kept[-1][1]
-
-    monkeypatch.setattr(personal_priors, "_tuned", watched)
-    run(TUNING)
-    for group, found in kept:
+def test_every_class_is_measured_by_as_many_samples(independent: Any) -> None:
+    assert len(independent[1]) > 1
+    for group, found in independent[1]:
         assert len(found) == len(group.clients)
         for place, one in enumerate(found):
             labels = one.measured.labels().numpy()
@@ -194,15 +208,18 @@ def test_methods_that_do_not_fine_tune_get_none() -> None:
     assert "r3:pooled" not in set(rows.bound)
 
 
-@pytest.mark.slow
-def test_the_prior_does_not_see_what_measures_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def pooled() -> tuple[pd.DataFrame, list[Any]]:
+    """Rows of a finite pool, and how its certified clients are tuned, by spoilt labels as well.
+
+    Clients of an environment may share images, and labels say there how they are cut.
+    """
     kept: list[Any] = []
     original = personal_priors._tuned
 
-    def spoilt(request: Any, asked: Any) -> Any:
-        clean = original(request, asked)
+    def spoil(request: Any, asked: Any, clean: Any) -> None:
         if asked.name != "certification":
-            return clean
+            return
         clients = request.model.federation.certification.clients
         y = clients.y.clone()
         for index in range(len(clients)):
@@ -216,14 +233,14 @@ def test_the_prior_does_not_see_what_measures_it(monkeypatch: pytest.MonkeyPatch
         group = replace(request.model.federation.certification, clients=replace(clients, y=y))
         federation = replace(request.model.federation, certification=group)
         again = replace(request, model=replace(request.model, federation=federation))
-        moved = original(again, group)
-        kept.append((clean, moved))
-        return clean
+        kept.append((clean, original(again, group)))
 
-    monkeypatch.setattr(personal_priors, "_tuned", spoilt)
-    # Clients of an environment may share images, and labels say there how they are cut.
-    run(TUNING, **POOL)
-    ((clean, moved),) = kept
+    return watched(spoil, **POOL)[0], kept
+
+
+@pytest.mark.slow
+def test_the_prior_does_not_see_what_measures_it(pooled: Any) -> None:
+    ((clean, moved),) = pooled[1]
     for before, after in zip(clean, moved, strict=True):
         assert not bool((before.measured.labels() == after.measured.labels()).any())
         assert all(bool((before.prior[k] == after.prior[k]).all()) for k in before.prior)
