@@ -24,7 +24,7 @@ KEPT = [run for run in RUNS if (run / ARCHIVE).is_file()]
 OF_DIGITS = [
     kept
     for kept in KEPT
-    if yaml.safe_load((kept / "study.yaml").read_text("utf-8"))["data"]["name"] == "digits"
+    if yaml.load((kept / "study.yaml").read_bytes(), yaml.CSafeLoader)["data"]["name"] == "digits"
 ]
 MOST = 8e6  # bytes
 

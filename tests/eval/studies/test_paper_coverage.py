@@ -17,7 +17,7 @@ from latecomer.eval.studies.shipped import shipped_studies
 from latecomer.models.methods import METHODS, make_method
 from latecomer.reports.frames.paper import paper_frame, paper_numbers
 
-ITEMS = yaml.safe_load(Path(__file__).with_name("paper_items.yaml").read_text("utf-8"))
+ITEMS = yaml.load(Path(__file__).with_name("paper_items.yaml").read_bytes(), yaml.CSafeLoader)
 STUDIES = {study.name: study for study in shipped_studies()}
 JOBS = ("bound-vs-accuracy", "shift-robustness", "generalization-gap")
 
