@@ -25,6 +25,7 @@ from latecomer.eval.studies.shipped import (
 )
 from latecomer.extras import require
 from latecomer.files import at_home, content_of, found_from
+from latecomer.reading.yaml_text import read_shipped
 
 
 def load_study(
@@ -182,7 +183,7 @@ def _read_source(name_or_path: str | Path) -> dict[str, Any]:
     if text not in shipped:
         hint = nearest(text, shipped) or "; a study file's path ends in .yaml"
         raise InputError(f"no study is called {text!r}{hint}")
-    return read_yaml(shipped[text], f"study {text}")
+    return read_shipped(shipped[text])
 
 
 def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:

@@ -4,6 +4,7 @@ import io
 import re
 import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -176,7 +177,18 @@ CASES = {
 
 
 def found(**made):
-    return {one.check.code: one.sentence for one in findings(run_of(**made), CHECKS.values())}
+    return sentences(findings(run_of(**made), CHECKS.values()))
+
+
+def sentences(told):
+    return {one.check.code: one.sentence for one in told}
+
+
+@cache
+def case(code, place=0):
+    """Material of the case that raises a check, or of that which does not, and all findings."""
+    material = run_of(**CASES[code][place])
+    return material, findings(material, CHECKS.values())
 
 
 def test_every_check_has_a_case():
@@ -185,20 +197,19 @@ def test_every_check_has_a_case():
 
 @pytest.mark.parametrize("code", CASES)
 def test_it_is_raised_and_cleared(code):
-    raised, cleared = CASES[code]
-    assert code in found(**raised)
-    assert code not in found(**cleared)
+    assert code in sentences(case(code)[1])
+    assert code not in sentences(case(code, 1)[1])
 
 
 @pytest.mark.parametrize("code", CASES)
 def test_it_can_be_ignored(code):
-    raised, _ = CASES[code]
-    assert code not in found(**raised, study={"evaluation": {"ignore": [code]}})
+    ignored = run_of(**CASES[code][0], study={"evaluation": {"ignore": [code]}})
+    assert findings(ignored, [CHECKS[code]]) == []
 
 
 @pytest.mark.parametrize("code", CASES)
 def test_what_it_says_is_one_sentence_with_a_number_where_there_is_one(code):
-    said = found(**CASES[code][0])[code]
+    said = sentences(case(code)[1])[code]
     assert "\n" not in said
     assert said.endswith(".")
     assert "nan" not in said
@@ -275,9 +286,10 @@ def test_clients_drawn_alike_are_seldom_called_unlike():
 
 @pytest.mark.slow
 def test_numbers_are_those_of_the_rows():
-    assert found(**CASES["LC003"][0])["LC003"].startswith("FedAvg errs 5.0 points more than")
-    assert "no less than 22.1%" in found(**CASES["LC001"][0])["LC001"]
-    assert "errs 55.0%, above its certificate of 30.0%" in found(**CASES["LC013"][0])["LC013"]
+    said = {code: sentences(case(code)[1])[code] for code in ("LC003", "LC001", "LC013")}
+    assert said["LC003"].startswith("FedAvg errs 5.0 points more than")
+    assert "no less than 22.1%" in said["LC001"]
+    assert "errs 55.0%, above its certificate of 30.0%" in said["LC013"]
 
 
 def test_the_most_frequent_class_is_that_of_the_support_and_scored_on_other_points():
@@ -304,9 +316,7 @@ def test_the_kept_run_of_people_has_a_method_that_the_majority_beats():
 
 @pytest.mark.parametrize("code", CASES)
 def test_the_file_has_a_line_for_every_finding(code):
-    for made in CASES[code]:
-        material = run_of(**made)
-        told = findings(material, CHECKS.values())
+    for material, told in (case(code), case(code, 1)):
         table = pd.read_csv(io.StringIO(findings_file(told)), keep_default_na=False)
         assert list(table) == ["code", "method", "seed", "what", "value", "sentence"]
         assert list(zip(table["code"], table["sentence"], strict=True)) == [
