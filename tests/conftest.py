@@ -1,6 +1,7 @@
 """What tests of the whole package share."""
 
 import gc
+import os
 import re
 import shutil
 import signal
@@ -30,6 +31,9 @@ LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# Files outlast a test without being on the disk, for which runs and pages would wait, twice a file.
+os.fsync = lambda descriptor: None
 
 # A command's options are read from signatures, which takes longer than many a command.
 typer.testing._get_command = cache(typer.testing._get_command)
