@@ -64,16 +64,15 @@ def imagined(study: Study, dealt: int) -> pd.DataFrame:
         **{"dataset": study.data.name, "seed": 0, "metric": "error"},
         **{"value": 0.25, "n_query": 10, "predictor": "deterministic", "status": "ok"},
     }
-    return pd.DataFrame(
-        [
-            about
-            | {"method": method.name, "label": method.label, "client": str(client)}
-            | {"group": "novel" if client < novel else "seen", "shift": shift}
-            for method in study.methods
-            for client in range(clients)
-            for shift in (conditions if client < novel else ["none"])
-        ]
-    )
+    rows = [
+        (method.name, method.label, str(client), "novel" if client < novel else "seen", shift)
+        for method in study.methods
+        for client in range(clients)
+        for shift in (conditions if client < novel else ["none"])
+    ]
+    names = ["method", "label", "client", "group", "shift"]
+    same = {name: value for name, value in about.items() if name not in names}
+    return pd.DataFrame(rows, columns=names).assign(**same)
 
 
 def targets_of(rows: pd.DataFrame) -> pd.DataFrame:
