@@ -53,8 +53,10 @@ def _log_factors(scores: Array, pool: Array) -> Callable[[Array], Array]:
 
     def logs(risk: Array) -> Array:
         # Below the largest mean that a pool can have, only rounding can make this 0.
-        left = np.maximum((pool * (1.0 - risk))[..., None] - taken, np.finfo(np.float64).tiny)
-        return np.asarray(logs_taken - np.log(left))
+        left = np.asarray((pool * (1.0 - risk))[..., None] - taken)
+        np.maximum(left, np.finfo(np.float64).tiny, out=left)
+        # In place: new arrays of every order would take longer than their logarithms.
+        return np.asarray(np.subtract(logs_taken, np.log(left, out=left), out=left))
 
     return logs
 
@@ -74,9 +76,14 @@ def bets_path(scores: Array, pool: Array, n_bets: int) -> Callable[[Array], Arra
 def _mixed(of_one: Array, n_bets: int, collected: Callable[[Array], Array]) -> Array:
     """Log of the average over bets 1, 1/2, ... of the wealth that logs of the factors collect."""
     # A factor is infinite at the largest possible mean alone, where less wealth is no harm.
-    gains = np.expm1(np.minimum(of_one, 700.0))
+    gains = np.minimum(of_one, 700.0)
+    np.expm1(gains, out=gains)
+    bet_on = np.empty_like(gains)
     with np.errstate(divide="ignore"):
-        each = [collected(np.log1p(bet * gains)) for bet in 0.5 ** np.arange(n_bets)]
+        each = [
+            collected(np.log1p(np.multiply(gains, bet, out=bet_on), out=bet_on))
+            for bet in 0.5 ** np.arange(n_bets)
+        ]
     return np.asarray(np.logaddexp.reduce(np.stack(each), axis=0) - np.log(n_bets))
 
 
