@@ -275,7 +275,10 @@ def _group_figure(page: LossPage) -> Iterator[Picture]:
     if not page.groups:
         return
     caption = "A group's mean loss (dot) and its certified bound (bar); all bounds hold at once."
-    alt = f"{caption} {count(len(page.groups), 'group')}."
+    n_groups = len(page.groups)
+    if n_groups > _MOST_GROUPS:
+        caption += f" Drawn are the {_MOST_GROUPS} with the largest bounds of {n_groups}."
+    alt = f"{caption} {count(n_groups, 'group')}."
     # The worst bound on top.
     own = sorted(page.groups, key=lambda one: one.bound)[-_MOST_GROUPS:]
     spans = [Marks([one.mean, one.bound], [y, y], MUTED, width=1) for y, one in enumerate(own)]

@@ -66,6 +66,16 @@ def test_the_page_says_what_the_terminal_says(losses: str) -> None:
     assert "<b>x</b>" not in page
 
 
+@pytest.mark.parametrize(("n_groups", "said"), [(30, False), (31, True)])
+def test_a_figure_of_the_worst_groups_says_that_it_has_no_others(
+    n_groups: int, said: bool, losses: str
+) -> None:
+    frame = pd.DataFrame({"client": range(62), "loss": 0.1, "site": np.arange(62) % n_groups})
+    latecomer.certify_losses(frame, by="site", seed=1).report("page.html", source="mine")
+    shown = words(Path("page.html").read_text("utf-8"))
+    assert ("Drawn are the 30 with the largest bounds of 31." in shown) == said
+
+
 @pytest.mark.slow
 def test_the_page_is_one_file_that_asks_nobody(losses: str) -> None:
     asked = (losses, *ALL, "--by", "site", "--seed", "5")
