@@ -314,13 +314,18 @@ def groups(by: str, named: Mapping[str, LossCertificate], delta: float, alpha: f
 
 
 def _group(name: str, one: LossCertificate) -> Said:
-    bound = one.next_client
-    following = "" if bound is None else f"; next client <= {shown_up(bound)}"
+    noted = [f"{count(one.n_clients, 'client')}, mean {rounded(one.mean, decimals=3)}"]
+    if one.certificate is not None and bool(one.certificate.vacuous):
+        noted.insert(0, "says nothing: the largest loss")
+    if one.next_client is not None:
+        enough = one.rank <= one.n_clients
+        few = "" if enough else f", says nothing: takes {one.clients_needed} clients"
+        noted.append(f"next client <= {shown_up(one.next_client)}{few}")
     return Said(
         f"mean loss of {name}",
         math.nan if one.certificate is None else float(one.certificate),
         "-" if one.certificate is None else shown_up(one.certificate),
-        f"{count(one.n_clients, 'client')}, mean {rounded(one.mean, decimals=3)}{following}",
+        "; ".join(noted),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import latecomer
 from latecomer.bounds import (
     ball_mixture,
     breaking_radius,
@@ -229,6 +230,18 @@ def test_two_models_on_the_same_clients() -> None:
     assert "client 'c0' is in the second table" in refusal(
         certify_against, {c: v for c, v in LOSSES.items() if c != "c0"}, LOSSES
     )
+
+
+def test_bounds_of_a_group_that_say_nothing_are_told_in_words() -> None:
+    frame = pd.DataFrame({"client": range(60), "loss": [1.0] * 30 + [0.1] * 30, "site": "good"})
+    frame.loc[:29, "site"] = "bad"
+    few = frame.iloc[28:].assign(site=["few"] * 2 + ["many"] * 30)
+    told = [
+        " ".join(str(latecomer.certify_losses(x, by="site", seed=5)).split()) for x in (few, frame)
+    ]
+    assert told[0].count("next client <= 1.000, says nothing: takes 19 clients") == 1
+    assert told[1].count("says nothing: the largest loss; 30 clients, mean 1.000; next") == 1
+    assert told[1].count("next client <= 1.000, says nothing") == 0
 
 
 @pytest.mark.nightly
