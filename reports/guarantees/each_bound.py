@@ -83,6 +83,7 @@ MEANT = {
     "draws": "Monte Carlo",
 }
 """What the calculators' terms pay for; other terms keep their names."""
+_OF_PRODUCT = "r1:product"
 
 
 FEW = 6
@@ -168,7 +169,7 @@ def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str
             if f"input {key}" in own:
                 cells[heading] = words(row[f"input {key}"])
         for column in terms:
-            cells[_term(column) + (unit or " (points)")] = write_term(row[column])
+            cells[_term(column, bound) + (unit or " (points)")] = write_term(row[column])
         if "total value" in own:
             cells[f"value{unit}"] = write_value(row["total value"])
         for column in events:
@@ -178,6 +179,11 @@ def parts_table(parts: pd.DataFrame, name: str, bound: str, labels: Sequence[str
         "How each value is made up: what went in, the terms that add up to it, and the failure "
         "probability of each event."
     )
+    if bound == _OF_PRODUCT:
+        caption += (
+            " The product rule does not start at the drawn models' mean error but at 1 less the"
+            " geometric mean of 1 - error (errors kept below 1 by gamma), at least as large."
+        )
     label = f"Parts of {sentence_case(bound_name(bound))}"
     if len(shown) > FEW:
         told = ("method", "condition", "predictor")
@@ -206,8 +212,11 @@ def _upright(shown: Sequence[Mapping[str, str]]) -> pd.DataFrame:
     return pd.DataFrame({"part": parts, **columns})
 
 
-def _term(column: str) -> str:
+def _term(column: str, bound: str) -> str:
     name = column.removeprefix("term ")
+    # No error that anything has: drawn models that err 86% can have 97% here.
+    if bound == _OF_PRODUCT and name == "empirical_risk":
+        return "1 - geometric mean of (1 - error)"
     return f"+ {MEANT.get(name, name.replace('_', ' '))}".replace("+ measured", "measured error")
 
 

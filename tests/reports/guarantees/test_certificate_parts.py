@@ -92,13 +92,22 @@ PARTS = {
     "KL of the system (nats)": "0.75",
     "variance taken": "0.03",
     "variances tried": "3",
-    "measured error (points)": "10.0",
+    "1 - geometric mean of (1 - error) (points)": "10.0",
     "+ Monte Carlo (points)": "5.0",
     "+ choice of clients (points)": "15.0",
     "value": "30.0%",
     "delta: draws": "0.01",
     "delta: clients": "0.04",
 }
+
+
+def test_only_rules_that_start_at_the_mean_error_call_it_measured():
+    """The product rule starts at 1 - exp(mean of ln(1 - error)), which no model errs."""
+    for rule in ("kl", "product"):
+        named = [{**one, "bound": f"r1:{rule}"} for one in r1_facts()]
+        table = parts_table(parts_frame(ledger_frame([("a", 0, named)])), "t", f"r1:{rule}", ["a"])
+        assert ("measured error (points)" in set(table.shown["part"])) == (rule == "kl")
+        assert ("geometric mean" in table.caption) == (rule == "product")
 
 
 def test_many_certificates_are_rows_and_a_few_are_columns():
@@ -116,7 +125,8 @@ def test_terms_and_value_are_in_one_unit_which_each_head_says_once():
     facts = [r1_facts(), r1_facts(total=31.42), *(r1_facts() for _ in range(5))]
     ledger = ledger_frame([("a", seed, own) for seed, own in enumerate(facts)])
     table = parts_table(parts_frame(ledger), "t", "r1:product", ["a"])
-    summed = {"measured error", "+ Monte Carlo", "+ choice of clients", "value"}
+    first = "1 - geometric mean of (1 - error)"
+    summed = {"+ Monte Carlo", "+ choice of clients", first, "value"}
     shown = table.shown[[f"{name} (1 is 100%)" for name in sorted(summed)]]
     assert shown.loc[0].tolist() == ["0.05", "0.15", "0.1", "0.300"]
     assert shown.loc[1].tolist() == ["0.05", "31.27", "0.1", "31.5"]
