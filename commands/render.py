@@ -190,7 +190,12 @@ def reissued_lines(reissued: "Reissued") -> list[str]:
         "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in table
     ]
-    lines.append("others: what a pool's certificate leaves for its clients that were not scored")
+    if reissued.table.empty:
+        lines = ["No entry bounds a mean error: what was issued is in the rows and in a report."]
+    else:
+        lines.append(
+            "others: what a pool's certificate leaves for its clients that were not scored"
+        )
     if reissued.n_late:
         lines.append(f"after the scores: no proof; {LATE}")
     return [*lines, str(reissued.path)]

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from latecomer.certify.rule import RULE_WITHOUT_ORDERS, RULES
-from latecomer.checks import output_folder
+from latecomer.checks import output_folder, short
 from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import (
     cells_of,
@@ -130,6 +130,10 @@ def read_source(path: Path) -> Source:
 
 def planned(there: Source, entries: Sequence[Mapping[str, Any]]) -> Plan:
     """Check the new entries against the old study, and say which of them are late."""
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, Mapping):
+            told = f"a mapping of keys to values, got {short(entry)}"
+            raise InputError(f"certificates.{index} must be {told}")
     asked = [dict(entry) for entry in entries if dict(entry).get("route", "r0") == "r0"]
     if there.study["split"]["kind"] == "natural":
         # Rows list natural clients by their ids, so that no order of theirs is random.
@@ -473,4 +477,7 @@ def _compared(there: Source, rows: Sequence[Row], plan: Plan) -> pd.DataFrame:
         if held_out(row) and row["metric"] == "certificate" and row["term"] == ""
         if key(row) in means
     ]
-    return pd.DataFrame(lines).sort_values(["label", "seed", "predictor"], kind="stable")
+    named = (*keys, "n_clients", "pool", "mean_error", "before", "now", "others", "declared")
+    # Named even where no entry bounds a mean: conformal quantiles, shares above a level, balls.
+    frame = pd.DataFrame(lines, columns=list(named))
+    return frame.sort_values(["label", "seed", "predictor"], kind="stable")

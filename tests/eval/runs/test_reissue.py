@@ -11,6 +11,7 @@ import yaml
 
 from latecomer.bounds.held_out.finite_pool import product_wor
 from latecomer.certify.rule import RULES
+from latecomer.commands.render import reissued_lines
 from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import rows_content, rows_file
 from latecomer.eval.results.rows import (
@@ -159,6 +160,8 @@ def test_other_routes_and_published_bounds_stay_as_they_are(source: Path) -> Non
         ({**PRODUCT, "rule": "prodct"}, "did you mean 'product'?"),
         ({**PRODUCT, "shifts": ["blur"]}, "certificates.0.shifts must name shifts of the study"),
         ({"route": "r2"}, "only certificates of route r0 can be re-issued"),
+        ("product", "certificates.0 must be a mapping of keys to values, got 'product'"),
+        (None, "certificates.0 must be a mapping of keys to values, got None"),
     ],
 )
 def test_entries_that_the_scores_do_not_fit_are_refused(source: Path, entry, said: str) -> None:
@@ -181,6 +184,18 @@ def test_rules_along_an_order_are_refused_for_natural_clients(source: Path, aske
     assert second.startswith("certificates.1: rules that bet along an order")
     found = reissue(source, [{**PRODUCT, "folds": 1}], out=source.parent / "new")
     assert len(found.table) == 3
+
+
+def test_entries_that_bound_no_mean_are_issued_without_a_comparison(source: Path) -> None:
+    entry = {"route": "r0", "rule": "conformal", "alpha": 0.2, "folds": 5}
+    found = reissue(source, [entry], out=source.parent / "new")
+    rows = read_rows(found.path / "rows.csv")
+    assert (rows["bound"] == "r0:conformal").any()
+    assert found.table.empty
+    assert {"label", "bound", "now", "declared"} <= set(found.table)
+    told = reissued_lines(found)
+    assert told[0].startswith("No entry bounds a mean error")
+    assert told[-1] == str(found.path)
 
 
 def test_a_rule_about_measured_scores_is_refused_for_drawn_models(source: Path) -> None:
