@@ -37,6 +37,7 @@ _FORMAT = 2
 _BEGINS = f'{{"latecomer":"watch","format":{_FORMAT},'.encode("ascii")
 IF_ONLY = "if this is the only ledger of this plan, whole and in the order of arrival"
 """What certificates of a ledger need that no file can show."""
+_GOES_ON = "'latecomer watch' with the same plan goes on from there"
 # Numbers are recomputed, maybe on another machine, whose logarithms may differ in the last digits.
 _AGREE = 1e-9
 
@@ -252,12 +253,6 @@ def verify_ledger(path: str | Path, *, expect: str | None = None) -> Ledger:
     if expect is not None and not fullmatch("[0-9a-fA-F]{64}", expect):
         raise InputError(f"expect must be a hash of 64 hexadecimal digits, got {expect!r}")
     kept = read_ledger(path)
-    if kept.cut:
-        raise InputError(
-            f"{path}, line {len(kept.moments) + 2}: cut off, or changed at its end; the lines"
-            f" before it hold ({len(kept.moments)} clients), and 'latecomer watch' with the same"
-            " plan goes on from there"
-        )
     if expect is not None and expect.lower() not in kept.hashes:
         raise InputError(
             f"{path}: no line has the hash expected, {expect.lower()}; the plan's is"
@@ -276,7 +271,20 @@ def verify_ledger(path: str | Path, *, expect: str | None = None) -> Ledger:
                     f"{path}, line {number}: {name} is {one!r}, the plan and the losses give"
                     f" {other!r}"
                 )
+    # Last, for it says that the lines before hold.
+    if kept.cut:
+        ours = f", and {_GOES_ON}" if _is_cut_line(kept) else ""
+        raise InputError(
+            f"{path}, line {len(kept.moments) + 2}: cut off, or changed at its end; the lines"
+            f" before it hold ({len(kept.moments)} clients){ours}"
+        )
     return kept
+
+
+def _is_cut_line(kept: Ledger) -> bool:
+    """Whether what follows the whole lines may be the next one, cut off by a crash."""
+    begins = f'{{"n":{len(kept.moments) + 1},'.encode("ascii")
+    return kept.cut.startswith(begins) or begins.startswith(kept.cut)
 
 
 def _check_types(path: str | Path, kept: Ledger) -> None:
@@ -378,10 +386,9 @@ def _mended(path: str | Path, handle: int, plan: WatchPlan, model: str | None) -
     if model is not None and model != kept.head.model:
         raise InputError(f"{path}: is of another model: {model} (there {kept.head.model})")
     if kept.cut:
-        number = len(kept.moments) + 1
-        begins = f'{{"n":{number},'.encode("ascii")
-        if not (kept.cut.startswith(begins) or begins.startswith(kept.cut)):
-            raise InputError(f"{path}, line {number + 1}: changed, or no line of a ledger")
+        if not _is_cut_line(kept):
+            number = len(kept.moments) + 2
+            raise InputError(f"{path}, line {number}: changed, or no line of a ledger")
         os.ftruncate(handle, kept.length)
         os.fsync(handle)
     return replace(kept, cut=b"")

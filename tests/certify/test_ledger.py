@@ -207,6 +207,22 @@ def test_a_number_that_is_wrong_under_a_chain_that_is_right_is_found(path, name)
         verify_ledger(path)
 
 
+def test_lines_before_a_cut_are_said_to_hold_only_where_they_were_verified(path):
+    written(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    with pytest.raises(InputError, match=r"line 5: cut off.* hold \(3 clients\), and 'latecomer"):
+        verify_ledger(path)
+    path.write_bytes(whole + b"no line of watch")
+    with pytest.raises(InputError, match=r"line 6: cut off.* hold \(4 clients\)$"):
+        verify_ledger(path)
+    path.unlink()
+    written(path, [MOMENTS[0], replace(MOMENTS[1], certificate=0.01), *MOMENTS[2:]])
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match=r"line 3: certificate is 0\.01"):
+        verify_ledger(path)
+
+
 def test_what_is_no_loss_or_a_client_twice_is_found(path):
     for wrong in ({"loss": 1.5}, {"loss": "low"}, {"client": "ann"}, {"certificate": None}):
         path.unlink(missing_ok=True)
