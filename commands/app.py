@@ -218,7 +218,9 @@ def recertify(
     from latecomer.commands.render import reissued_lines
     from latecomer.eval.runs.reissue import declared_entries, reissue
 
-    place = out or directory.with_name(f"{directory.resolve().name}-reissued")
+    # "." and ".." have no name of their own to stand beside.
+    named = directory.resolve() if directory.name in ("", "..") else directory
+    place = out or named.with_name(f"{directory.resolve().name}-reissued")
     reissued = reissue(directory, declared_entries(certificates), out=place, note=note)
     if as_json:
         show_json(plain(reissued.table.to_dict("records")))

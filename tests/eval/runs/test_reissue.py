@@ -8,9 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from latecomer.bounds.held_out.finite_pool import product_wor
 from latecomer.certify.rule import RULES
+from latecomer.commands.app import app
 from latecomer.commands.render import reissued_lines
 from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import rows_content, rows_file
@@ -196,6 +198,18 @@ def test_entries_that_bound_no_mean_are_issued_without_a_comparison(source: Path
     told = reissued_lines(found)
     assert told[0].startswith("No entry bounds a mean error")
     assert told[-1] == str(found.path)
+
+
+@pytest.mark.parametrize("given", [".", "../old", "cells/.."])
+def test_a_run_may_be_named_by_the_folder_one_is_in(
+    source: Path, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source / "cells").mkdir(exist_ok=True)
+    (source.parent / "c.yaml").write_text(yaml.safe_dump({"certificates": [PRODUCT]}))
+    monkeypatch.chdir(source)
+    done = CliRunner().invoke(app, ["recertify", given, "--certificates", "../c.yaml"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert (source.parent / "old-reissued" / "study.yaml").is_file()
 
 
 def test_a_rule_about_measured_scores_is_refused_for_drawn_models(source: Path) -> None:
