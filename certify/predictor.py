@@ -204,8 +204,18 @@ def _client(key: Any) -> str:
     return name
 
 
+def _array(name: str, what: str, given: Any, dtype: type | None = None) -> NDArray[Any]:
+    try:
+        return np.asarray(given, dtype=dtype)
+    # Ragged lists, text where numbers are due, tensors that hold a gradient or lie on a GPU.
+    except (TypeError, ValueError, RuntimeError) as error:
+        told = " ".join(str(error).split())
+        kind = type(given).__name__
+        raise InputError(f"client {name!r}: {what} must be an array, got {kind}: {told}") from error
+
+
 def _predicted(name: str, given: ArrayLike, query_y: NDArray[Any]) -> NDArray[Any]:
-    predicted = np.asarray(given)
+    predicted = _array(name, "predictions", given)
     if len(np.atleast_1d(predicted)) != len(query_y):
         raise InputError(
             f"client {name!r}: the predictor must give one prediction for each of "
@@ -258,7 +268,11 @@ def _check_each(name: str, what: str, held: NDArray[Any], n_points: int) -> None
 
 
 def _kind(held: NDArray[Any]) -> str:
-    kinds = {"text" if isinstance(one, str | bytes) else "numbers" for one in held.tolist()}
+    # Bytes equal no text, b"a" != "a": side by side each would count as an error.
+    kinds = {
+        "text" if isinstance(one, str) else "bytes" if isinstance(one, bytes) else "numbers"
+        for one in held.tolist()
+    }
     return kinds.pop() if len(kinds) == 1 else "mixed"
 
 
@@ -268,7 +282,7 @@ def _wrong(predicted: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
 
 def _checked(name: Any, losses: ArrayLike, n_points: int, loss_max: float) -> float:
     """Sum the losses of one client's points, each of which must be legal."""
-    each = np.asarray(losses, dtype=np.float64)
+    each = _array(name, "losses", losses, np.float64)
     if each.shape != (n_points,):
         raise InputError(
             f"client {name!r}: loss must give one number a point, shape ({n_points},), got shape "
@@ -311,7 +325,7 @@ def _points(name: Any, role: str, given: Any) -> Points:
         x, y = given
     except (TypeError, ValueError):
         raise InputError(f"client {name!r}: {role} must be a pair (x, y)") from None
-    points = np.asarray(x), np.asarray(y)
+    points = _array(name, f"x of {role}", x), _array(name, f"y of {role}", y)
     if any(part.ndim == 0 for part in points) or len(points[0]) != len(points[1]):
         shapes = " and ".join(str(part.shape) for part in points)
         raise InputError(

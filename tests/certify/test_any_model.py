@@ -205,6 +205,31 @@ def test_bad_input_is_refused_in_one_line(clients, options, said) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("predictor", "loss", "said"),
+    [
+        (lambda own, x: [[0], [1, 2], *x[2:]], None, "predictions must be an array, got list"),
+        (lambda own, x: torch.zeros(len(x), requires_grad=True), None, "got Tensor: Can't call"),
+        (lambda own, x: np.full(len(x), b"0"), None, "must be of one kind, got bytes b'0' and tex"),
+        (lambda own, x: x, lambda p, y: ["high"] * len(y), "losses must be an array, got list"),
+        (lambda own, x: x, lambda p, y: [[1], *p[1:, :2]], "losses must be an array, got list"),
+    ],
+)
+def test_what_is_no_array_of_answers_is_refused_in_one_line(predictor, loss, said) -> None:
+    named = {name: (own, (x, y.astype(str))) for name, (own, (x, y)) in CLIENTS.items()}
+    with pytest.raises(InputError, match=r"^client 'client 0': ") as caught:
+        certify_predictor(predictor, named, loss=loss)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("role", ["x", "y"])
+def test_points_that_are_no_array_are_refused_in_one_line(role: str) -> None:
+    ragged = {"x": ([[1], [2, 3]], [0, 1]), "y": ([1, 2], [[0], [1, 2]])}[role]
+    with pytest.raises(InputError, match=f"^client 'a': {role} of query must be an array"):
+        certify_predictor(nearest, {"a": ((X[:2], Y[:2]), ragged)})
+
+
 def test_a_predictor_must_answer_every_point() -> None:
     with pytest.raises(InputError, match="one prediction for each of 2 points, got shape"):
         certify_predictor(lambda support, x: np.zeros(3), {"a": PAIR})
