@@ -325,7 +325,8 @@ def _points(name: Any, role: str, given: Any) -> Points:
         x, y = given
     except (TypeError, ValueError):
         raise InputError(f"client {name!r}: {role} must be a pair (x, y)") from None
-    points = _array(name, f"x of {role}", x), _array(name, f"y of {role}", y)
+    # Copies: a predictor that scales its points in place must not change other clients' or ours.
+    points = _array(name, f"x of {role}", x).copy(), _array(name, f"y of {role}", y).copy()
     if any(part.ndim == 0 for part in points) or len(points[0]) != len(points[1]):
         shapes = " and ".join(str(part.shape) for part in points)
         raise InputError(

@@ -230,6 +230,28 @@ def test_points_that_are_no_array_are_refused_in_one_line(role: str) -> None:
         certify_predictor(nearest, {"a": ((X[:2], Y[:2]), ragged)})
 
 
+@pytest.mark.parametrize("folds", [1, 3])
+def test_a_predictor_that_scales_in_place_changes_no_client(folds: int) -> None:
+    """One client's points may be another's, too: both must see what was given."""
+    x, y = X[:40].copy(), Y[:40].copy()
+    shared = {i: ((x[:20], y[:20]), (x[20:], y[20:])) for i in range(12)}
+
+    def in_place(support, query_x):
+        for part in (support[0], query_x):
+            part -= 5
+            part *= 3
+        support[1][:] = 0
+        return query_x[:, 20] > 0
+
+    def beside(support, query_x):
+        return 3 * (query_x[:, 20] - 5) > 0
+
+    found = [certify_predictor(f, shared, folds=folds, seed=1).mean for f in (in_place, beside)]
+    assert found[0] == found[1]
+    assert np.array_equal(x, X[:40])
+    assert np.array_equal(y, Y[:40])
+
+
 def test_a_predictor_must_answer_every_point() -> None:
     with pytest.raises(InputError, match="one prediction for each of 2 points, got shape"):
         certify_predictor(lambda support, x: np.zeros(3), {"a": PAIR})
