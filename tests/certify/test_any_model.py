@@ -230,6 +230,17 @@ def test_points_that_are_no_array_are_refused_in_one_line(role: str) -> None:
         certify_predictor(nearest, {"a": ((X[:2], Y[:2]), ragged)})
 
 
+def test_masked_cells_are_no_labels() -> None:
+    masked = np.ma.masked_array(Y[:4], mask=[False, True, False, False])
+    with pytest.raises(InputError, match="y of query must have no masked cells, got 1; leave"):
+        certify_predictor(nearest, {"a": ((X[:4], Y[:4]), (X[:4], masked))})
+    with pytest.raises(InputError, match="predictions must have no masked cells, got 1; leave"):
+        certify_predictor(lambda own, x: masked, {"a": ((X[:4], Y[:4]), (X[:4], Y[:4]))})
+    whole = np.ma.masked_array(Y[:4])
+    clients = {i: ((X[:4], whole), (X[:4], whole)) for i in range(9)}
+    assert certify_predictor(nearest, clients, seed=1).mean == 0
+
+
 @pytest.mark.parametrize("folds", [1, 3])
 def test_a_predictor_that_scales_in_place_changes_no_client(folds: int) -> None:
     """One client's points may be another's, too: both must see what was given."""
