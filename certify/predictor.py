@@ -207,7 +207,7 @@ def _client(key: Any) -> str:
 def _array(name: str, what: str, given: Any, dtype: type | None = None) -> NDArray[Any]:
     # A plain array has what lies under the mask, as if it were given.
     if np.ma.is_masked(given):
-        n_masked = int(np.ma.count_masked(given))
+        n_masked = int(np.ma.getmaskarray(given).sum())
         raise InputError(
             f"client {name!r}: {what} must have no masked cells, got {n_masked}; leave such points"
             " out"

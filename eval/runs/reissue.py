@@ -130,9 +130,9 @@ def read_source(path: Path) -> Source:
 
 def planned(there: Source, entries: Sequence[Mapping[str, Any]]) -> Plan:
     """Check the new entries against the old study, and say which of them are late."""
-    for index, entry in enumerate(entries):
-        if not isinstance(entry, Mapping):
-            told = f"a mapping of keys to values, got {short(entry)}"
+    for index, declared in enumerate(entries):
+        if not isinstance(declared, Mapping):
+            told = f"a mapping of keys to values, got {short(declared)}"
             raise InputError(f"certificates.{index} must be {told}")
     asked = [dict(entry) for entry in entries if dict(entry).get("route", "r0") == "r0"]
     if there.study["split"]["kind"] == "natural":
