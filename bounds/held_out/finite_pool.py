@@ -421,8 +421,8 @@ def _width(n: int, pool: int, delta: float) -> float:
     return high * step / (n * pool)
 
 
-# A client count so unlikely is taken to be too far from the mean.
-_NEVER = 1e-40
+# Chances that are let go, and count as exceeding, which is safe.
+_NEGLIGIBLE = 1e-40
 
 
 def _exceeds(limit: int, n: int, pool: int) -> float:
@@ -436,12 +436,12 @@ def _exceeds(limit: int, n: int, pool: int) -> float:
         weight = np.append(weight - taken, 0.0)
         weight[1:] += taken
         too_few = max(-((limit - worst * n) // pool) - first, 0)
-        gone = max(too_few, int((weight > _NEVER).argmax()))
+        gone = max(too_few, int((weight > _NEGLIGIBLE).argmax()))
         lost += float(weight[:gone].sum())
         if lost >= 1.0 or gone >= len(weight):
             return 1.0
         first, weight = first + gone, weight[gone:]
-        if weight[-1] <= _NEVER:
+        if weight[-1] <= _NEGLIGIBLE:
             lost += float(weight[-1])
             weight = weight[:-1]
     return lost

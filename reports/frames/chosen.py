@@ -180,31 +180,28 @@ def after_looking(
     Returns
     -------
     AfterLooking or None
-        None where there is nothing to choose from, where a system's scores are not known, or where
-        rule and scores do not give an issued certificate again that could be the smallest, so that
-        it cannot be had at another delta.
+        None where there is nothing to choose from, or where rule and scores do not give the
+        issued certificates again, so that they cannot be had at another delta.
     """
     held = held_out(declared)
     n_systems = len(held) + dropped
     if n_systems < 2 or held.empty or held["bound"].nunique() > 1:
         return None
     scores = certified_scores(errors, order)
-    rows = records(held.sort_values("shown", kind="stable"))
-    own = [scores.get(tuple(row[name] for name in (*SYSTEM, "group", "shift"))) for row in rows]
-    best, issued, its = None, rows[0], own[0]
-    for row, losses in zip(rows, own, strict=True):
+    best: Mapping[str, Any] | None = None
+    for row in records(held.sort_values("shown", kind="stable")):
+        losses = scores.get(tuple(row[name] for name in (*SYSTEM, "group", "shift")))
         if losses is None:
+            return None
+        if not abs(certified_again(row, losses, study, row["delta"]) - row["value"]) <= SAME:
             return None
         # At its share of delta a certificate is no smaller than it was issued.
         if best is None or row["shown"] < best["shown"]:
             value = certified_again(row, losses, study, row["delta"] / n_systems)
             shown = _left(row, value, float(np.mean(losses))) if row["mostly"] else value
             if best is None or shown < best["shown"]:
-                best, issued, its = {**row, "value": value, "shown": shown}, row, losses
-    again = certified_again(issued, its or (), study, issued["delta"])
-    if best is None or not abs(again - issued["value"]) <= SAME:
-        return None
-    return AfterLooking(best, n_systems, dropped)
+                best = {**row, "value": value, "shown": shown}
+    return None if best is None else AfterLooking(best, n_systems, dropped)
 
 
 def certified_scores(
