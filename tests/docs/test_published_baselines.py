@@ -1,4 +1,7 @@
-"""The program that trains FedAvg with the habits of an older library takes the steps it says."""
+"""The programs that train baselines with an older library's habits take the steps they say."""
+
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +13,13 @@ from latecomer.models.task.targets import build
 @pytest.fixture(scope="module")
 def program(example):
     return example("published_baselines/handicapped_fedavg.py")
+
+
+@pytest.fixture(scope="module")
+def local(program, example):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "handicapped_fedavg", program)
+        return example("published_baselines/handicapped_local.py")
 
 
 def plain(values, images):
@@ -70,3 +80,32 @@ def test_a_step_is_clipped_sgd_with_momentum_on_pixels_that_may_be_unscaled(prog
             torch.testing.assert_close(
                 after[net].double(), (value + moved).detach(), rtol=1e-3, atol=1e-5
             )
+
+
+def test_locals_net_is_lenet(local):
+    target = build("lenet", (3, 32, 32), 10)
+    shapes = [parameter.shape for parameter in target.parameters()]
+    assert [parameter.shape for parameter in local.lenet().parameters()] == shapes
+
+
+def test_unscaled_pixels_are_255_times_as_far_from_each_other(local):
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 4, 4), np.uint8)
+    one, other = (local.standardised(pixels, way) for way in (False, True))
+    apart, wider = one[0] - one[1], other[0] - other[1]
+    torch.testing.assert_close(255 * apart, wider, rtol=1e-4, atol=1e-2)
+    black = local.standardised(np.zeros((1, 3, 1, 1), np.uint8), False).flatten()
+    assert black.tolist() == pytest.approx((-np.array(local.MEAN) / local.SD).tolist())
+
+
+def test_a_client_is_looked_at_every_so_often_and_learns(local):
+    x = torch.rand(64, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(64) % 2
+    x[y == 1] *= -1
+    client = SimpleNamespace(validation=np.arange(40, 52), query=np.arange(52, 64))
+    batches = np.random.default_rng(0).integers(0, 40, (90, 8))
+    curve = list(local.trained(client, x, y, 0.02, batches, 30))
+    assert [number for number, *_ in curve] == [30, 60, 90]
+    assert curve[-1][1:] == (1.0, 1.0)
+    assert list(local.trained(client, x, y, 0.02, batches, 30)) == curve
+    still = [right for _, *right in local.trained(client, x, y, 0.0, batches, 30)]
+    assert still[0] == still[1] == still[2]
