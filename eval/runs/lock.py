@@ -20,12 +20,11 @@ import socket
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from latecomer.files import make_new
+from latecomer.files import make_new, this_boot
 
 # Linux's flag of a process that runs nothing any more and only releases its resources.
 _EXITING = 0x4
@@ -96,10 +95,9 @@ def _host() -> str:
 def _machine() -> str:
     """Return an id that is the same for exactly the processes that see each other."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+        return f"{this_boot()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
-        return f"{sys.platform} {uuid.getnode():x}"
+        return f"{sys.platform} {this_boot()}"
 
 
 def _start_of(pid: int) -> int:
