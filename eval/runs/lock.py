@@ -170,7 +170,7 @@ def held(folder: Path, *, overrules: str = "") -> Iterator["Lock"]:
 
 
 @contextlib.contextmanager
-def held_in_turn(folder: Path) -> Iterator[None]:
+def held_in_turn(folder: Path) -> Iterator["Lock"]:
     """Hold a folder while the block runs, once whoever holds it has let go of it or is dead."""
     watch = Watch()
     with contextlib.ExitStack() as stack:
@@ -178,11 +178,11 @@ def held_in_turn(folder: Path) -> Iterator[None]:
             owner, is_free = watch.look(folder)
             token = owner.token if owner and is_free else ""
             try:
-                stack.enter_context(held(folder, overrules=token))
+                lock = stack.enter_context(held(folder, overrules=token))
                 break
             except HeldError:
                 time.sleep(_IN_TURN)
-        yield
+        yield lock
 
 
 def free(folder: Path) -> None:
