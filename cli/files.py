@@ -5,9 +5,12 @@ import errno
 import hashlib
 import io
 import os
+import re
 import secrets
 import stat
+import uuid
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -68,7 +71,8 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
     After a crash at any moment the file holds either what it held before or all of ``data``.
     Text is written as UTF-8; missing parent folders are made.  A link is followed: the file that
     it leads to is replaced.  What is no file is never replaced: see `replacing`.  An old file's
-    permissions are kept; a new one has those that the umask leaves.
+    permissions are kept; a new one has those that the umask leaves.  Drafts that processes left
+    there when they were killed are removed.
 
     Raises
     ------
@@ -102,18 +106,17 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         number = errno.EISDIR if kind == "folder" else errno.EINVAL
         raise OSError(number, f"is a {kind}, and nothing is written to it", str(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    # A name may have 255 bytes, four a character: the draft's must fit, too.
-    name = target.parent / f".{target.name[:40]}.{secrets.token_hex(4)}.tmp"
     with named(path):
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        handle, name = _draft_of(target)
         try:
             with open(handle, "wb") as file:
+                _remove_drafts(target, handle)
                 yield file
                 file.flush()
                 if kind:
                     os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
                 os.fsync(file.fileno())
-            os.replace(name, target)
+                os.replace(name, target)  # while it is held: nobody's draft may be removed
         except BaseException:
             name.unlink(missing_ok=True)
             raise
@@ -125,28 +128,90 @@ def make_new(path: Path, content: bytes) -> bool:
 
     Of several processes that try, one succeeds, on network file systems too.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    handle, draft = _draft_of(path)
     try:
-        with draft.open("xb") as file:
+        with open(handle, "wb") as file:
+            _remove_drafts(path, handle)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return False
-        except FileNotFoundError:
-            return False  # somebody who tidies up has removed the draft
-        except OSError:
-            # A file system without links: between these two steps the file is empty.
             try:
-                with path.open("xb") as file:
-                    file.write(content)
+                os.link(draft, path)
             except FileExistsError:
                 return False
+            except FileNotFoundError:
+                return False  # somebody who tidies up has removed the draft
+            except OSError:
+                return _made_in_place(path, content)
         return True
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _made_in_place(path: Path, content: bytes) -> bool:
+    """Make a file on a file system without links: it is empty for a moment."""
+    try:
+        with path.open("xb") as file:
+            file.write(content)
+    except FileExistsError:
+        return False
+    return True
+
+
+@cache
+def this_boot() -> str:
+    """Return an id that processes of this machine share from one start of it to the next."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"{uuid.getnode():012x}"
+
+
+def _mark() -> str:
+    return this_boot()[-8:]
+
+
+def _draft_of(target: Path) -> tuple[int, Path]:
+    """Open a new draft of a file, whose lock is held until it is closed."""
+    import fcntl  # systems without it read all files, and write none
+
+    while True:
+        # A name may have 255 bytes, four a character: the draft's must fit, too.
+        mark = _mark() + secrets.token_hex(4)
+        draft = target.parent / f".{target.name[:40]}.{mark}.tmp"
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if draft.exists():
+            return handle, draft
+        os.close(handle)  # before it was locked, another process took it for one left behind
+
+
+_SILENT = 60.0
+"""Seconds without a write after which a draft that nobody here holds is nobody's elsewhere."""
+
+
+def _remove_drafts(target: Path, handle: int) -> None:
+    """Remove other drafts of a file whose writers were killed; ``handle`` is our own.
+
+    Who writes one holds its lock, which every process of a machine sees.  On some network file
+    systems no other machine does: there its last write must lie back, by the file system's clock.
+    """
+    import fcntl
+
+    now = os.fstat(handle).st_mtime
+    drafts = re.compile(re.escape(f".{target.name[:40]}.") + r"([0-9a-f]{8})[0-9a-f]{8}\.tmp")
+    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            found = drafts.fullmatch(entry.name)
+            if not found or not entry.is_file(follow_symlinks=False):
+                continue
+            if found[1] != _mark() and now - entry.stat().st_mtime < _SILENT:
+                continue
+            # Held, another user's, or removed by somebody faster: it stays.
+            with contextlib.suppress(OSError), open(entry.path, "r+b") as draft:
+                fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(entry.path)
 
 
 @contextlib.contextmanager

@@ -168,17 +168,24 @@ def _files(folder: Path) -> Iterator[str]:
     """Name what lies in a run's directory beside its cells."""
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder)
-        # A draft is another run's, which replaces a file just now, or left by one that was killed.
-        draft = path.name.startswith(".") and path.suffix == ".tmp"
-        if place.parts[0] not in ("cells", KEPT) and not draft and path.is_file():
+        if place.parts[0] not in ("cells", KEPT) and not _passing(place) and path.is_file():
             yield str(place)
 
 
 def _held_by_cells(folder: Path) -> Iterator[tuple[str, bytes]]:
     """Yield every file of the cells."""
     for path in sorted((folder / "cells").rglob("*")):
-        if path.is_file():
-            yield str(path.relative_to(folder)), path.read_bytes()
+        place = path.relative_to(folder)
+        if not _passing(place) and path.is_file():
+            yield str(place), path.read_bytes()
+
+
+def _passing(place: Path) -> bool:
+    """Whether a file comes and goes with a process: draft, lock, checkpoint, board of workers.
+
+    It is another run's, and may be gone when it is to be read, or left by one that was killed.
+    """
+    return any(part == "checkpoints" or part.startswith((".", "lock.")) for part in place.parts)
 
 
 def _code() -> Iterator[tuple[str, bytes]]:

@@ -1,15 +1,15 @@
 """Downloads that resume and are kept only when intact: files, then whole data sets."""
 
 import errno
+import fcntl
 import json
-import logging
 import os
 import re
 import shutil
 import tarfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.reader import Archive, data_root, reading
 from latecomer.eval.datasets.registry import DATASETS, SOURCES, Source, load_dataset
-from latecomer.files import sum_of, write_atomic
+from latecomer.files import sum_of, sync_folder, write_atomic
 
 OnBytes = Callable[[str, int, int], None]
 """Called with the file, the bytes downloaded so far and the total bytes (0: unknown)."""
@@ -104,13 +104,17 @@ def _intact(
     getter: "_Getter", url: str, known: str | None, target: Path, failures: list[str]
 ) -> bool:
     """Fetch a file from one address; return whether it is intact, else add why to ``failures``."""
-    import pooch
     import requests
 
+    algorithm, _, digest = (known or "").partition(":")
     for _ in range(2):  # once more from the start when a resumed download is not intact
         try:
-            with _quiet_pooch():
-                pooch.retrieve(url, known, target.name, target.parent, downloader=getter)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            getter.fetch(url)
+            if not known or sum_of(getter.part, algorithm) == digest:
+                getter.keep()
+                return True
+            getter.part.unlink()
         except OSError as error:
             if isinstance(error, requests.RequestException):
                 failures.append(f"{_host(url)}: {_cause(error)}")
@@ -124,12 +128,9 @@ def _intact(
         except _StoppedError as error:
             failures.append(f"{_host(url)}: {error}")
             return False
-        except ValueError:  # pooch: the sum differs; it has already removed the file
-            failures.append(f"{_host(url)}: not the published file (another sum)")
-            if not getter.continued:
-                return False
-        else:
-            return True
+        failures.append(f"{_host(url)}: not the published file (another sum)")
+        if not getter.continued:
+            return False
     return False
 
 
@@ -173,7 +174,7 @@ class _StoppedError(Exception):
 
 
 class _Getter:
-    """Downloader that pooch calls: it resumes where an earlier attempt broke off."""
+    """Downloads to a part of its own, and resumes where an earlier attempt broke off."""
 
     def __init__(
         self,
@@ -184,6 +185,7 @@ class _Getter:
         *,
         resume: bool,
     ) -> None:
+        self._target = target
         self.part = target.with_name(target.name + ".part")
         self.continued = False
         self._answered = False
@@ -193,7 +195,15 @@ class _Getter:
         if not resume:  # without a known sum, halves of two versions could be joined
             self.part.unlink(missing_ok=True)
 
-    def __call__(self, url: str, output_file: str, _: Any) -> None:
+    def keep(self) -> None:
+        """Give the part its file's name."""
+        with self.part.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        os.replace(self.part, self._target)
+        sync_folder(self._target.parent)
+
+    def fetch(self, url: str) -> None:
+        """Complete the part from an address."""
         import requests
 
         reason = ""
@@ -202,7 +212,6 @@ class _Getter:
                 time.sleep(min(_PAUSE * 2 ** (attempt - 1), self._timeout[1]))
             try:
                 if self._get(requests, url):
-                    os.replace(self.part, output_file)
                     return
                 reason = "the connection was cut off"
             except requests.HTTPError:
@@ -256,20 +265,6 @@ class _Getter:
 def _total(content_range: str) -> int | None:
     match = re.fullmatch(r"bytes \*/(\d+)", content_range)
     return int(match[1]) if match else None
-
-
-@contextmanager
-def _quiet_pooch() -> Iterator[None]:
-    """Keep pooch from writing its own lines to the terminal."""
-    import pooch
-
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _host(url: str) -> str:
@@ -348,11 +343,28 @@ def fetch(
             f"'latecomer datasets {name}' tells how to make it"
         )
     fetched = []
-    for archive in wanted.archives:
-        done = download(archive, base, on_bytes=on_bytes)
-        fetched.append(done)
-        unpack(archive, base)
+    with _in_turn(base):
+        for archive in wanted.archives:
+            done = download(archive, base, on_bytes=on_bytes)
+            fetched.append(done)
+            unpack(archive, base)
     return tuple(fetched)
+
+
+@contextmanager
+def _in_turn(folder: Path) -> Iterator[None]:
+    """Let one process at a time write parts of files into a folder; the others wait."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def unpack(archive: Archive, root: Path) -> None:

@@ -495,10 +495,18 @@ def write_beside(run: RunRecord, files: Mapping[str, str | bytes]) -> None:
         write_atomic(run.path / name, content)
 
 
-def _rows_of(folder: Path, cells: Iterable[CellRecord]) -> pd.DataFrame:
-    """Rows of a run: ``rows.csv``, written at its end, and the rows of cells not yet in it."""
-    merged = rows_file(folder)
-    records = read_records(merged) if merged.is_file() else []
+def _rows_of(folder: Path, cells: Sequence[CellRecord]) -> pd.DataFrame:
+    """Rows of a run: ``rows.csv``, written at its end, and the rows of cells not yet in it.
+
+    A cell that had failed then, and was tried again with success, is not yet in it.
+    """
+    merged, done = rows_file(folder), {cell.id for cell in cells if cell.status == "done"}
+    own, status = COLUMNS.index("cell"), COLUMNS.index("status")
+    records = [
+        record
+        for record in (read_records(merged) if merged.is_file() else [])
+        if record[status] != "failed" or record[own] not in done
+    ]
     known = _by_cell(records)
     _refuse_changed(folder, known, cells)
     ended = [

@@ -15,9 +15,9 @@ from typing import Any
 from latecomer.checks import named_files, output_files, output_folder
 from latecomer.errors import InputError
 from latecomer.eval.devices import device_name
-from latecomer.eval.results.kept_cells import declared_study, packed_cells
+from latecomer.eval.results.kept_cells import declared_study, listed_cells, packed_cells
 from latecomer.eval.results.rows import COLUMNS, read_records, rows_to_text
-from latecomer.eval.runs.cell_directory import is_done, tidy
+from latecomer.eval.runs.cell_directory import failure_of, is_done, tidy
 from latecomer.eval.runs.job import Job
 from latecomer.eval.runs.lock import HeldError, held, held_in_turn
 from latecomer.eval.studies.cells import Cell, content_id, without_folders
@@ -205,16 +205,27 @@ def declare(folder: Path, study: Study, cells: Sequence[Cell], *, extend: bool =
         As `check_directory`; nothing is then written.
     """
     resolved, declared = write_yaml(study.resolved()), folder / "study.yaml"
-    folder.mkdir(parents=True, exist_ok=True)
-    # Looked for first: where all is done already, nothing need be writable.
-    if declared.exists() or not make_new(declared, resolved.encode("utf-8")):
-        check_directory(folder, study, extend=extend)
-        write_changed(declared, resolved)
     about = {
         cell.id: {"label": cell.label, "seed": cell.seed, "rounds": cell.rounds} for cell in cells
     }
-    index = {"cells": [cell.id for cell in cells], "about": about}
-    write_changed(folder / "cells.json", json.dumps(index, indent=1) + "\n")
+    index = json.dumps({"cells": [cell.id for cell in cells], "about": about}, indent=1) + "\n"
+    listed = folder / "cells.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Looked for first: where all is done already, nothing need be writable.
+    if not declared.exists() and make_new(declared, resolved.encode("utf-8")):
+        # Another run that extends this one may have listed its cells by now.
+        make_new(listed, index.encode("utf-8"))
+        return
+    check_directory(folder, study, extend=extend)
+    if not (_holds(declared, resolved) and _holds(listed, index)):
+        with held_in_turn(folder):
+            check_directory(folder, study, extend=extend)
+            write_changed(declared, resolved)
+            write_changed(listed, index)
+
+
+def _holds(file: Path, text: str) -> bool:
+    return file.is_file() and file.read_bytes() == text.encode("utf-8")
 
 
 def write_environment(folder: Path, study: Study, found: Mapping[str, Any]) -> None:
@@ -234,11 +245,22 @@ def _told_outside(study: Study) -> dict[str, Any]:
     return {"cites": cited} if cited else {}
 
 
-def merge(folder: Path, jobs: Sequence[Job]) -> None:
-    """Write ``rows.csv`` from the rows of every cell, failed ones included."""
-    records = [record for job in jobs for record in read_records(job.folder / "rows.csv")]
-    text = rows_to_text(dict(zip(COLUMNS, record, strict=True)) for record in records)
-    write_changed(folder / "rows.csv", text)
+def merge(folder: Path) -> None:
+    """Write ``rows.csv`` from the rows of every cell that has ended, failed ones included.
+
+    These are the cells of the directory: another run may have added some to this one's, and be
+    trying failed ones again.  Of runs that end at once, one reads after another has written.
+    """
+    if not _holds(folder / "rows.csv", _merged(folder)):
+        with held_in_turn(folder):
+            write_changed(folder / "rows.csv", _merged(folder))
+
+
+def _merged(folder: Path) -> str:
+    places = [folder / "cells" / name for name in listed_cells(folder)]
+    ended = [place for place in places if is_done(place) or failure_of(place) is not None]
+    records = [record for place in ended for record in read_records(place / "rows.csv")]
+    return rows_to_text(dict(zip(COLUMNS, record, strict=True)) for record in records)
 
 
 def count_scorings(

@@ -20,12 +20,11 @@ import socket
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from latecomer.files import make_new
+from latecomer.files import make_new, this_boot
 
 # Linux's flag of a process that runs nothing any more and only releases its resources.
 _EXITING = 0x4
@@ -96,10 +95,9 @@ def _host() -> str:
 def _machine() -> str:
     """Return an id that is the same for exactly the processes that see each other."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+        return f"{this_boot()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
-        return f"{sys.platform} {uuid.getnode():x}"
+        return f"{sys.platform} {this_boot()}"
 
 
 def _start_of(pid: int) -> int:
@@ -172,7 +170,7 @@ def held(folder: Path, *, overrules: str = "") -> Iterator["Lock"]:
 
 
 @contextlib.contextmanager
-def held_in_turn(folder: Path) -> Iterator[None]:
+def held_in_turn(folder: Path) -> Iterator["Lock"]:
     """Hold a folder while the block runs, once whoever holds it has let go of it or is dead."""
     watch = Watch()
     with contextlib.ExitStack() as stack:
@@ -180,11 +178,11 @@ def held_in_turn(folder: Path) -> Iterator[None]:
             owner, is_free = watch.look(folder)
             token = owner.token if owner and is_free else ""
             try:
-                stack.enter_context(held(folder, overrules=token))
+                lock = stack.enter_context(held(folder, overrules=token))
                 break
             except HeldError:
                 time.sleep(_IN_TURN)
-        yield
+        yield lock
 
 
 def free(folder: Path) -> None:

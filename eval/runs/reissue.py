@@ -8,6 +8,7 @@ know.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from latecomer.eval.results.kept_cells import (
 from latecomer.eval.results.rows import (
     COLUMNS,
     Artifact,
+    load_run,
     make_row,
     read_artifact,
     read_records,
@@ -40,8 +42,9 @@ from latecomer.eval.results.rows import (
 from latecomer.eval.routes.contract import unproven
 from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.r0_held_out import Drawn, issue_certificates
-from latecomer.eval.runs.cell_directory import seal
+from latecomer.eval.runs.cell_directory import seal, tidy
 from latecomer.eval.runs.directory import environment
+from latecomer.eval.runs.lock import held_in_turn
 from latecomer.eval.scoring.scores import Scores, scores_of
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import novel_alike
@@ -123,6 +126,7 @@ def read_source(path: Path) -> Source:
         late = json.loads(mark.read_text("utf-8"))["declared_late"] if mark.is_file() else []
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds a damaged run: {' '.join(str(error).split())}") from None
+    load_run(path)  # refuses rows that are not those of the cells
     records = read_records(rows_file(path))
     rows = [dict(zip(COLUMNS, record, strict=True)) for record in records]
     return Source(path, study, rows, late)
@@ -246,6 +250,7 @@ LATE = (
     "of its settings owes nothing to them"
 )
 """Why a certificate that was declared late is no proof."""
+TABLE = Path("tables") / "reissued.csv"
 Row = dict[str, Any]
 Issued = tuple[list[Row], list[Row], dict[str, list[Row]]]
 """Rows, facts and curves of one trained model's certificates."""
@@ -257,9 +262,13 @@ def write_reissued(
     plan: Plan,
     rows: Sequence[Row],
     issued: Mapping[str, Issued],
+    table: pd.DataFrame,
     note: str,
 ) -> None:
-    """Write the new run directory; ``study.yaml``, which makes it a run directory, comes last."""
+    """Write the new run directory; ``study.yaml``, which makes it a run directory, comes last.
+
+    The mark comes first: with it and no study, a directory is one that was never finished.
+    """
     mark = {
         "from": there.path.resolve().name,
         "rows_sha256": sha256(rows_content(rows_file(there.path))).hexdigest(),
@@ -268,6 +277,7 @@ def write_reissued(
         "note": note,
         "made_with": environment(),
     }
+    write_atomic(folder / MARK, json.dumps(mark, indent=1) + "\n")
     for cell, (_, facts, curves) in issued.items():
         _write_cell(folder, there, plan, cell, rows, facts, curves)
     for name in ("env.json", "certification.jsonl"):
@@ -276,9 +286,8 @@ def write_reissued(
     names = _copy_others(folder, there, list(issued))
     write_atomic(folder / "cells.json", json.dumps({"cells": names, "about": {}}, indent=1) + "\n")
     write_atomic(folder / "rows.csv", rows_to_text(rows))
-    write_atomic(folder / MARK, json.dumps(mark, indent=1) + "\n")
-    text = write_yaml(plan.resolved)
-    write_atomic(folder / "study.yaml", text)
+    write_atomic(folder / TABLE, table.to_csv(index=False, lineterminator="\n"))
+    write_atomic(folder / "study.yaml", write_yaml(plan.resolved))
 
 
 def _copy_others(folder: Path, there: Source, issued: list[str]) -> list[str]:
@@ -341,9 +350,6 @@ def _facts(place: Path) -> list[Row]:
     return [dict(fact) for fact in (read_artifact(file).table or ())] if file.is_file() else []
 
 
-TABLE = Path("tables") / "reissued.csv"
-
-
 @dataclass(frozen=True)
 class Reissued:
     """The result of issuing certificates anew.
@@ -384,7 +390,8 @@ def reissue(
     entries : sequence of mapping
         Entries of ``certificates``, of route ``r0`` (others are left out).
     out : str or Path
-        The new directory, which must not exist or be empty, and lies outside of ``source``.
+        The new directory, outside of ``source``: it must not exist, be empty, or have been left by
+        such a call that did not come to its end.
     note : str
         Why these entries and no others; it is stored with them.
 
@@ -395,8 +402,7 @@ def reissue(
         draws of a randomised predictor), or it is not known how its clients were drawn.
     """
     there, folder = read_source(at_home(source)), at_home(out)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise InputError(f"{folder} is there already: certificates are re-issued to a new --out")
+    _refuse_taken(folder)
     output_folder("--out", folder, there.path)
     plan = planned(there, entries)
     models = models_of(there)
@@ -405,9 +411,19 @@ def reissue(
     kept = [row for row in there.rows if not held_out(row)]
     rows = [*kept, *(row for new, _, _ in issued.values() for row in new)]
     table = _compared(there, rows, plan)
-    write_reissued(folder, there, plan, rows, issued, note)
-    write_atomic(folder / TABLE, table.to_csv(index=False, lineterminator="\n"))
+    with held_in_turn(folder) as lock:
+        _refuse_taken(folder)  # another process may have been faster
+        tidy(folder, keep=lock.path.name)
+        write_reissued(folder, there, plan, rows, issued, table, note)
     return Reissued(folder, table, len(plan.late))
+
+
+def _refuse_taken(folder: Path) -> None:
+    """Refuse a directory that holds anything but what such a call left that was ended early."""
+    there = os.listdir(folder) if folder.is_dir() else []
+    held = [name for name in there if not name.startswith("lock.") and not name.endswith(".tmp")]
+    if held and (MARK not in held or "study.yaml" in held):
+        raise InputError(f"{folder} is there already: certificates are re-issued to a new --out")
 
 
 def _issued(plan: Plan, there: Source, cell: str, scores: Scores, drawn: Drawn) -> Issued:

@@ -245,7 +245,7 @@ def _carry_out(
         write_environment(tally.folder, plan.study, plan.found)
     tally.announce(n_workers, plan.data, threads)
     _work_off(tally, executor)
-    merge(tally.folder, plan.jobs)
+    merge(tally.folder)
     count_scorings(tally.folder, plan.jobs, plan.split_hash, plan.n_certification)
 
 

@@ -1,9 +1,11 @@
 """Files that are written: whole or not at all, through links, and never over what is no file."""
 
 import errno
+import fcntl
 import io
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -20,7 +22,14 @@ from latecomer.checks import named_files, output_file, output_files, output_fold
 from latecomer.errors import InputError
 from latecomer.eval.runs.reissue import declared_entries
 from latecomer.eval.studies.loading import load_study
-from latecomer.files import content_of, ending, write_atomic
+from latecomer.files import (
+    content_of,
+    ending,
+    make_new,
+    replacing,
+    this_boot,
+    write_atomic,
+)
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes a device")
 
@@ -124,6 +133,85 @@ def test_an_error_about_the_draft_names_the_file(tmp_path, monkeypatch):
     with pytest.raises(PermissionError) as caught:
         write_atomic(tmp_path / "page", "new")
     assert (caught.value.filename, names(tmp_path)) == (str(tmp_path / "page"), [])
+
+
+def killed_while_it_writes(path):
+    child = os.fork()
+    if not child:
+        with replacing(path) as file:
+            file.write(b"half")
+            file.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+@pytest.mark.parametrize("write", [write_atomic, make_new])
+@pytest.mark.parametrize("name", ["page", "a page [1].html", "x" * 255])
+def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_there(tmp_path, write, name):
+    killed_while_it_writes(tmp_path / name)
+    killed_while_it_writes(tmp_path / "another")
+    assert len(names(tmp_path)) == 2
+    write(tmp_path / name, b"whole")
+    draft, page = names(tmp_path)
+    assert (draft.startswith(".another."), page) == (True, name)
+
+
+def test_drafts_of_living_processes_stay(tmp_path):
+    with replacing(tmp_path / "page") as slow:
+        slow.write(b"slow")
+        write_atomic(tmp_path / "page", "quick")
+        assert not make_new(tmp_path / "page", b"late")
+        assert (tmp_path / "page").read_text() == "quick"
+    assert ((tmp_path / "page").read_text(), names(tmp_path)) == ("slow", ["page"])
+
+
+def test_drafts_of_another_machine_are_removed_once_they_are_a_minute_old(tmp_path):
+    """A lock of another machine may show on that machine alone."""
+    other = f"{int(this_boot()[-8:], 16) ^ 1:08x}"
+    left = tmp_path / f".page.{other}0123abcd.tmp"
+    left.touch()
+    for age, stays in ((50, True), (70, False)):
+        lies = left.stat().st_mtime - age
+        os.utime(left, (lies, lies))
+        write_atomic(tmp_path / "page", "text")
+        assert left.exists() is stays
+
+
+def test_files_that_are_no_drafts_stay(tmp_path):
+    mark = this_boot()[-8:]
+    write_atomic(tmp_path / "kept", "text")
+    others = [".page.tmp", ".page.notes.tmp", f".page.{mark}0123abcd", f".pages.{mark}0123abcd.tmp"]
+    for name in others:
+        (tmp_path / name).touch()
+    link = tmp_path / f".page.{mark}01234567.tmp"
+    link.symlink_to("kept")
+    write_atomic(tmp_path / "page", "text")
+    assert names(tmp_path) == sorted([*others, "kept", link.name, "page"])
+
+
+def test_a_draft_that_was_taken_for_one_left_behind_is_begun_anew(tmp_path, monkeypatch):
+    lock, asked = fcntl.flock, []
+
+    def slow(handle, operation):
+        if not asked:
+            next(tmp_path.glob(".page.*")).unlink()
+        asked.append(operation)
+        lock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", slow)
+    write_atomic(tmp_path / "page", "text")
+    assert (names(tmp_path), (tmp_path / "page").read_text()) == (["page"], "text")
+
+
+def test_where_nothing_can_be_locked_nothing_is_removed(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    left = tmp_path / f".page.{this_boot()[-8:]}0123abcd.tmp"
+    left.touch()
+    monkeypatch.setattr(fcntl, "flock", refused)
+    write_atomic(tmp_path / "page", "text")
+    assert names(tmp_path) == [left.name, "page"]
 
 
 @pytest.mark.parametrize("name", ["x" * 255, "\N{GRINNING FACE}" * 63])

@@ -156,7 +156,13 @@ def test_a_page_that_would_come_out_the_same_is_not_made_again(finished, monkeyp
     assert made == []
     assert {path: path.stat().st_mtime_ns for path in Path("runs/again").rglob("*")} == before
     Path("runs/again/report-shift.html").touch()  # a page for other questions is no other run
-    Path("runs/again/tables/.gap.csv.1a2b3c4d.tmp").touch()  # left by a report that was killed
+    # Of processes that were killed, or are at work.
+    for name in ("tables/.gap.csv.1a2b3c4d.tmp", "lock.1", ".workers-a/token"):
+        Path("runs/again", name).parent.mkdir(exist_ok=True)
+        Path("runs/again", name).touch()
+    Path(cell("lock.2")).touch()
+    Path(cell("checkpoints")).mkdir()
+    Path(cell("checkpoints/train-000003.json")).touch()
     assert report_of() == "runs/again/report.html\n"
     assert made == []
     held = {path: path.read_bytes() for path in before if path.is_file()}

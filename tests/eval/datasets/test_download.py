@@ -7,6 +7,7 @@ import json
 import tarfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +19,7 @@ from latecomer.errors import InputError
 from latecomer.eval.datasets import download as downloads
 from latecomer.eval.datasets.download import RECORD, download, fetch, unpack, verify
 from latecomer.eval.datasets.registry import SOURCES, Archive, Source
+from latecomer.files import sum_of
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -215,8 +217,42 @@ def test_a_folder_that_cannot_be_written(archive, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("pooch.retrieve", refuse)
+    monkeypatch.setattr(downloads.os, "replace", refuse)
     assert "cannot be written: Permission denied" in refusal(archive("whole"), tmp_path)
+
+
+def test_a_process_that_is_killed_leaves_a_part_and_nothing_else(
+    archive, server, tmp_path, monkeypatch
+):
+    """It ends while it compares the sum of what it has downloaded, which the next one takes up."""
+
+    def killed(*_):
+        raise SystemExit(names(tmp_path / "own"))
+
+    monkeypatch.setattr(downloads, "sum_of", killed)
+    with pytest.raises(SystemExit) as left:
+        download(archive("whole"), tmp_path, timeout=TIMEOUT)
+    monkeypatch.setattr(downloads, "sum_of", sum_of)
+    assert (left.value.code, names(tmp_path / "own")) == (["set.bin.part"], ["set.bin.part"])
+    download(archive("whole"), tmp_path, timeout=TIMEOUT)
+    assert names(tmp_path / "own") == ["set.bin"]
+    assert server.seen[1:] == [("whole", f"bytes={len(CONTENT)}-")]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_two_that_fetch_at_once_take_turns(archive, server, tmp_path):
+    source = replace(SOURCES["mnist"], archives=(archive("slow"),))
+
+    def fetched(_):
+        return fetch("mnist", root=tmp_path, source=source)[0].fresh
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(fetched, range(2))) == [False, True]
+    assert server.seen == [("slow", None)]
+    assert names(tmp_path / "own") == ["set.bin"]
 
 
 def test_a_file_of_that_name_but_other_contents_stays(archive, server, tmp_path):

@@ -1,9 +1,12 @@
 """Certificates issued anew from a finished run's rows: scores stay, the old run is untouched."""
 
+import errno
 import json
+import os
 import shutil
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,6 +18,7 @@ from latecomer.certify.rule import RULES
 from latecomer.commands.app import app
 from latecomer.commands.render import reissued_lines
 from latecomer.errors import InputError
+from latecomer.eval.results import rows as rows_module
 from latecomer.eval.results.kept_cells import rows_content, rows_file
 from latecomer.eval.results.rows import (
     COLUMNS,
@@ -24,10 +28,12 @@ from latecomer.eval.results.rows import (
     read_rows,
     write_rows,
 )
+from latecomer.eval.runs import reissue as writes
 from latecomer.eval.runs.directory import check_directory
 from latecomer.eval.runs.reissue import LATE, declared_entries, reissue
 from latecomer.eval.scoring.scores import scores_of
 from latecomer.eval.studies.loading import load_study
+from latecomer.files import write_atomic
 
 REFERENCE = Path(__file__).resolve().parents[3] / "reports" / "reference" / "certificates-cifar10"
 PRODUCT = {"route": "r0", "rule": "product", "delta": 0.05, "folds": 5}
@@ -233,6 +239,59 @@ def _without(source: Path, name: str) -> Path:
 def test_an_existing_directory_is_left_alone(source: Path) -> None:
     with pytest.raises(InputError, match="is there already"):
         reissue(source, [PRODUCT], out=source)
+
+
+def test_a_call_that_ended_early_is_begun_anew_in_its_directory(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, clean = source.parent / "new", source.parent / "clean"
+    reissue(source, [PRODUCT], out=clean)
+    write, count = write_atomic, len([path for path in clean.rglob("*") if path.is_file()])
+    for last in (0, count - 1):
+        left = [last]
+
+        def full(path: Path, data: bytes | str, left: list[int] = left) -> None:
+            if not left[0]:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            left[0] -= 1
+            write(path, data)
+
+        for module in (writes, rows_module):
+            monkeypatch.setattr(module, "write_atomic", full)
+        with pytest.raises(OSError, match="No space left"):
+            reissue(source, [POOL], out=out)
+        monkeypatch.undo()
+        with pytest.raises(InputError, match="no run directory"):
+            load_run(out)
+    (out / "cells" / "left").mkdir()
+    reissue(source, [PRODUCT], out=out)
+    names = [sorted(path.relative_to(one) for path in one.rglob("*")) for one in (out, clean)]
+    assert names[0] == names[1]
+    assert (out / "rows.csv").read_bytes() == (clean / "rows.csv").read_bytes()
+
+
+def test_of_two_calls_at_once_the_later_is_refused(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, compared = source.parent / "new", writes._compared
+
+    def overtaken(*given: Any) -> pd.DataFrame:
+        monkeypatch.undo()
+        reissue(source, [POOL], out=out)
+        return compared(*given)
+
+    monkeypatch.setattr(writes, "_compared", overtaken)
+    with pytest.raises(InputError, match="is there already"):
+        reissue(source, [PRODUCT], out=out)
+    assert {row["rule"] for row in load_run(out).study["certificates"]} == {POOLED}
+
+
+def test_rows_that_are_not_those_of_the_cells_are_refused(tmp_path: Path) -> None:
+    there = reissue(copied(tmp_path / "old"), [PRODUCT], out=tmp_path / "there").path
+    rows = (there / "rows.csv").read_text("utf-8").splitlines(keepends=True)
+    scored = next(row for row in rows if ",certification," in row and ",error," in row)
+    (there / "rows.csv").write_text("".join(row for row in rows if row != scored))
+    assert "rows.csv was changed or cut short" in refusal(there, PRODUCT)
 
 
 def test_a_score_must_be_a_share_of_the_clients_points_and_made_once() -> None:

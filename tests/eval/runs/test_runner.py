@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -183,6 +183,73 @@ def test_a_failing_cell_is_a_row_and_is_tried_again_when_asked(double, study, tm
     run(study, out=tmp_path / "clean", **double("work"))
     assert (out / "rows.csv").read_bytes() == (tmp_path / "clean/rows.csv").read_bytes()
     assert not list(out.glob("cells/*/failed.json"))
+
+
+def test_a_cell_tried_again_with_success_is_read_before_its_run_ends(double, study, tmp_path):
+    out = tmp_path / "out"
+    run(study, out=out, **double("fedavg_fails"))
+    again = {**double("work"), "executor": Here(stop_after=1)}
+    with pytest.raises(KeyboardInterrupt):
+        run(study, out=out, retry_failed=True, **again)
+    record = load_run(out)
+    assert [c.status for c in record.cells] == ["done", "done", "done", "done", "unfinished"]
+    told = record.rows.groupby(["label", "seed"])["status"].agg(set)
+    assert (told["fedavg", 0], told["fedavg", 1]) == ({"done"}, {"failed"})
+
+
+def test_a_run_ends_while_another_tries_its_failed_cells_again(double, study, tmp_path):
+    out = tmp_path / "out"
+    run(study, out=out, **double("fedavg_fails"))
+    place = next(path.parent for path in out.glob("cells/*/failed.json"))
+
+    def tried_again(event):
+        (place / "failed.json").unlink(missing_ok=True)
+        (place / "rows.csv").unlink(missing_ok=True)
+
+    assert run(study, out=out, on_event=tried_again, **double("work")).n_failed == 2
+    assert place.name not in set(read_rows(out / "rows.csv")["cell"])
+    run(study, out=out, retry_failed=True, **double("work"))
+    run(study, out=tmp_path / "clean", **double("work"))
+    assert (out / "rows.csv").read_bytes() == (tmp_path / "clean/rows.csv").read_bytes()
+
+
+def test_a_run_that_another_has_extended_leaves_the_rows_of_both(double, study, tmp_path):
+    out, fewer = tmp_path / "out", changed(methods=["local"])
+
+    class Overtaken(Here):
+        def run(self, jobs, on_report):
+            super().run(jobs, on_report)
+            run(study, out=out, extend=True, **double("work"))
+
+    assert run(fewer, out=out, **{**double("work"), "executor": Overtaken()}).n_done == 3
+    run(study, out=tmp_path / "alone", **double("work"))
+    for name in ("rows.csv", "cells.json", "study.yaml"):
+        assert (out / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_of_two_runs_that_begin_at_once_the_one_that_adds_is_kept(
+    double, study, tmp_path, monkeypatch, begun
+):
+    """One has looked at the directory, or has just made it; the other adds to it meanwhile."""
+    out, fewer = tmp_path / "out", changed(methods=["local"])
+    step = "held_in_turn" if begun else "make_new"
+    if begun:
+        run(fewer, out=out, **double("work"))
+        fewer = changed(methods=["local"], question="Worded anew?")
+    before = getattr(directory, step)
+
+    def overtaken(*given):
+        monkeypatch.undo()
+        made = before(*given)
+        directory.declare(out, study, study.cells("data"), extend=True)
+        return made
+
+    monkeypatch.setattr(directory, step, overtaken)
+    with pytest.raises(InputError, match="another study") if begun else nullcontext():
+        directory.declare(out, fewer, fewer.cells("data"))
+    assert parse_study(yaml.safe_load((out / "study.yaml").read_text())) == study
+    assert len(json.loads((out / "cells.json").read_text())["cells"]) == 5
 
 
 def test_interrupt_says_how_to_continue(double, study, tmp_path):
@@ -440,3 +507,28 @@ def test_runs_that_end_at_once_count_the_models_of_both(tmp_path, monkeypatch):
     assert {one["cell"] for one in told} == {"first", "second"}
     assert [one["times"] for one in told] == [1, 2]
     assert [path.name for path in tmp_path.iterdir()] == ["certification.jsonl"]
+
+
+def test_of_runs_that_end_at_once_the_last_to_write_has_read_all_cells(
+    double, study, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    run(study, out=out, **double("work"))
+    whole, seal = (out / "rows.csv").read_bytes(), next(out.glob("cells/*/done"))
+    (out / "rows.csv").unlink()
+    held = seal.rename(seal.with_name("held"))
+    others = []
+
+    def slowly(path, text):
+        """Write after another cell has ended, and another run has merged its rows, if it may."""
+        if not others:
+            held.rename(seal)
+            others.append(threading.Thread(target=directory.merge, args=[out]))
+            others[0].start()
+            others[0].join(0.3)
+        write_changed(path, text)
+
+    monkeypatch.setattr(directory, "write_changed", slowly)
+    directory.merge(out)
+    others[0].join()
+    assert (out / "rows.csv").read_bytes() == whole
