@@ -14,7 +14,7 @@ from typing import Any
 # Import names of the packages in the extra "train".
 TRAIN = (
     *("torch", "pandas", "sklearn", "matplotlib", "pydantic", "PIL", "safetensors"),
-    *("threadpoolctl", "pooch", "requests", "ijson"),
+    *("threadpoolctl", "platformdirs", "requests", "ijson"),
 )
 
 

@@ -173,18 +173,25 @@ def _mark() -> str:
 
 def _draft_of(target: Path) -> tuple[int, Path]:
     """Open a new draft of a file, whose lock is held until it is closed."""
-    import fcntl  # systems without it read all files, and write none
-
     while True:
         # A name may have 255 bytes, four a character: the draft's must fit, too.
         mark = _mark() + secrets.token_hex(4)
         draft = target.parent / f".{target.name[:40]}.{mark}.tmp"
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            _lock(handle, wait=True)
         if draft.exists():
             return handle, draft
         os.close(handle)  # before it was locked, another process took it for one left behind
+
+
+def _lock(handle: int, *, wait: bool) -> None:
+    """Lock an open file; OSError where it, or its file system, or this system, cannot be."""
+    try:
+        import fcntl
+    except ModuleNotFoundError as error:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+    fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 _SILENT = 60.0
@@ -197,8 +204,6 @@ def _remove_drafts(target: Path, handle: int) -> None:
     Who writes one holds its lock, which every process of a machine sees.  On some network file
     systems no other machine does: there its last write must lie back, by the file system's clock.
     """
-    import fcntl
-
     now = os.fstat(handle).st_mtime
     drafts = re.compile(re.escape(f".{target.name[:40]}.") + r"([0-9a-f]{8})[0-9a-f]{8}\.tmp")
     with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
@@ -210,7 +215,7 @@ def _remove_drafts(target: Path, handle: int) -> None:
                 continue
             # Held, another user's, or removed by somebody faster: it stays.
             with contextlib.suppress(OSError), open(entry.path, "r+b") as draft:
-                fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(draft.fileno(), wait=False)
                 os.unlink(entry.path)
 
 

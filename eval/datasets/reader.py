@@ -52,9 +52,9 @@ def data_root(root: object = None) -> Path:
         return at_home(root)
     if os.environ.get(ENVIRONMENT):
         return at_home(os.environ[ENVIRONMENT])
-    import pooch
+    import platformdirs
 
-    return Path(pooch.os_cache("latecomer"))
+    return Path(platformdirs.user_cache_dir("latecomer"))
 
 
 def find_folder(name: str, root: object, folders: Sequence[str], marks: Sequence[str]) -> Path:

@@ -203,13 +203,17 @@ def test_a_draft_that_was_taken_for_one_left_behind_is_begun_anew(tmp_path, monk
     assert (names(tmp_path), (tmp_path / "page").read_text()) == (["page"], "text")
 
 
-def test_where_nothing_can_be_locked_nothing_is_removed(tmp_path, monkeypatch):
+@pytest.mark.parametrize("system_locks", [True, False])
+def test_where_nothing_can_be_locked_nothing_is_removed(tmp_path, monkeypatch, system_locks):
     def refused(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     left = tmp_path / f".page.{this_boot()[-8:]}0123abcd.tmp"
     left.touch()
-    monkeypatch.setattr(fcntl, "flock", refused)
+    if system_locks:
+        monkeypatch.setattr(fcntl, "flock", refused)
+    else:
+        monkeypatch.setitem(sys.modules, "fcntl", None)
     write_atomic(tmp_path / "page", "text")
     assert names(tmp_path) == [left.name, "page"]
 
