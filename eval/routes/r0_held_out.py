@@ -195,7 +195,7 @@ def certify_held_out(request: Request[HeldOut]) -> Findings:
     drawn = Drawn(
         sampling=sampling_of(split.kind),
         untrained=len(split.certification) + split.n_outside,
-        left_out=len(split.left_out) + sum(len(clients) for _, clients in split.apart),
+        left_out=split.n_left_out,
     )
     return issue_certificates(
         request.entry,

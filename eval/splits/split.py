@@ -308,7 +308,7 @@ class Split:
     content_hash : str
         SHA-256 over groups, ids, rows, reserve and law.
     left_out : tuple of int
-        Natural clients too small to be used, or of a group that is left out and not drawn.
+        Natural clients that have no role: too small, or not drawn (from all, or from their group).
     law : Law or None
         Law of held-out clients, for kinds ``environment``, ``client_types``, ``client_mixtures``.
     settings : mapping
@@ -343,6 +343,11 @@ class Split:
     def grouped(self) -> bool:
         """Whether only clients of some groups were drawn, or some were held back."""
         return bool(self.settings.get("certify_groups") or self.settings.get("novel_groups"))
+
+    @property
+    def n_left_out(self) -> int:
+        """Clients of the data on whom nobody trained, and who are not in the certified pool."""
+        return len(self.left_out) + sum(len(clients) for _, clients in self.apart)
 
     @property
     def n_outside(self) -> int:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
@@ -269,6 +271,26 @@ def test_natural_clients_too_small_are_refused_or_left_out_by_name():
     split = make_split(data, kind="natural", min_samples=5)
     assert split.left_out == (2,)
     assert sorted(c.id for c in split.clients) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clients": 30},
+        {"min_samples": 6},
+        {"min_samples": 6, "clients": 20},
+        {"certify_groups": ["A"], "novel_groups": ["B"]},
+        {"certify_groups": ["A"], "novel_groups": ["A"], "clients": 30},
+    ],
+)
+def test_every_natural_client_has_one_role_or_is_listed_as_left_out(options):
+    owners = np.repeat(np.arange(40), 4 + np.arange(40) % 5)
+    data = toy(len(owners), client=owners)
+    data = replace(data, group=tuple("AB"[c % 2] for c in range(40)), group_column="side")
+    split = make_split(data, kind="natural", certify=4, novel=3, **options)
+    assert sorted([*(c.id for c in split.clients), *split.left_out]) == [*range(40)]
+    if "clients" in options:
+        assert len(split.left_out) >= 10
 
 
 def test_groups_are_a_uniform_cut():
