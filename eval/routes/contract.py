@@ -257,6 +257,12 @@ VOUCHED = (
 )
 """What certificates assume in addition about a system that this run did not train."""
 
+VOUCHED_WEIGHTS = (
+    "frozen weights were made elsewhere (model.weights), and their user vouches that no client but "
+    "the seen ones had part in their training or in any choice about them"
+)
+"""What certificates assume in addition where part of the network is loaded from a file."""
+
 
 def shared_samples(split: Split, plan: Plan) -> float:
     """Return the share of the new clients' query samples that arriving clients hold too.
@@ -284,7 +290,7 @@ def shared_samples(split: Split, plan: Plan) -> float:
 
 
 def with_caveats(
-    outcome: Outcome, entries: Sequence[RouteSettings], split: Split, *, trained: bool = True
+    outcome: Outcome, entries: Sequence[RouteSettings], split: Split, *, vouched: str = ""
 ) -> Outcome:
     """Add to a cell's outcome the caveats that its split, and who trained, put on certificates.
 
@@ -293,8 +299,8 @@ def with_caveats(
     rows ``certificate_pool``: what they imply for clients not scored, and on every pool how many
     clients the split left out, if any, where the route does not say so itself.  On a frozen split
     that is not known to be dealt at random no certificate is rigorous, nor are those of a pool's
-    seen clients where class sets were dealt to these apart.  For a system not
-    ``trained`` here, certificates assume what its user vouches for.
+    seen clients where class sets were dealt to these apart.  Certificates assume what
+    a user ``vouched`` for.
     """
     rows, facts = list(outcome.rows), _facts(outcome)
     if split.n_left_out and sampling_of(split.kind) == "finite-pool":
@@ -309,8 +315,8 @@ def with_caveats(
                 rows, facts = unproven(rows, facts, APART)
     if not split.dealt:
         rows, facts = unproven(rows, facts, UNDEALT)
-    if not trained:
-        told = {"kind": "assumption", "name": "vouched", "value": "", "text": VOUCHED}
+    if vouched:
+        told = {"kind": "assumption", "name": "vouched", "value": "", "text": vouched}
         facts = facts + [{**fact, **told} for fact in facts if fact["kind"] == "total"]
     artifacts = dict(outcome.artifacts)
     if facts:
