@@ -343,8 +343,8 @@ def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., F
         groups = _groups(settings.certify, settings.novel, n_clients)
     # Natural clients keep their numbers; others are numbered in their new order.
     ids = filling.ids[order] if SPLITS[settings.kind].natural else np.arange(n_clients)
-    shares, rng = (settings.query, settings.validation), generator(seed, "roles")
-    clients = cut_into_roles(dataset, filling, order, ids, *shares, rng)
+    rng = generator(seed, "roles")
+    clients = cut_into_roles(dataset, filling, order, ids, *settings.role_shares, rng)
     return _Dealt(clients, groups, filling.left_out, apart=apart)
 
 
@@ -352,7 +352,7 @@ def _drawn(
     dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., tuple[Filling, Law]]
 ) -> _Dealt:
     """Fill the seen clients; draw the others from samples that these do not hold."""
-    seed, shares = settings.seed, (settings.query, settings.validation)
+    seed, shares = settings.seed, settings.role_shares
     most = len(pool.train) // pool.least
     n_clients = whole("split.clients", settings.clients, 1, most, " for this kind of split")
     groups = _groups(settings.certify, settings.novel, n_clients)

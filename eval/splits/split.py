@@ -438,15 +438,15 @@ def write_split(path: str | Path, split: Split, dataset: Dataset) -> None:
     write_atomic(Path(path), buffer.getvalue())
 
 
-def frozen_hash(path: str | Path) -> str:
-    """Return the checksum stored in a frozen split; :func:`read_split` verifies it.
+def frozen_facts(path: str | Path) -> Mapping[str, Any]:
+    """Return what a frozen split says of itself, its checksum too; :func:`read_split` verifies it.
 
     Raises
     ------
     InputError
         There is no such file, or it does not hold a split.
     """
-    return str(_about(_load(path), path)["content_hash"])
+    return _about(_load(path), path)
 
 
 def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = None) -> Split:
