@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
@@ -302,6 +303,33 @@ def test_groups_are_a_uniform_cut():
             novel[client.id] += 1
     # Binomial(400, 0.3): mean 120, standard deviation 9.2.
     assert np.abs(novel - 120).max() < 4 * 9.2
+
+
+@pytest.mark.theory
+@pytest.mark.parametrize(
+    ("options", "drawn_from"),
+    [
+        ({}, range(20)),
+        ({"clients": 16}, range(20)),
+        ({"min_samples": 6}, range(10, 20)),
+        ({"novel_groups": ["B"]}, range(0, 20, 2)),
+        ({"certify_groups": ["B"], "novel_groups": ["B"]}, range(1, 20, 2)),
+    ],
+)
+def test_certified_natural_clients_are_a_uniform_sample_in_uniform_order(options, drawn_from):
+    """Clients grow with their number and their file is sorted: neither may show in who is drawn."""
+    owners = np.repeat(np.arange(20), np.repeat([4, 6], 10))
+    data = toy(len(owners), client=owners)
+    data = replace(data, group=tuple("AB"[c % 2] for c in range(20)), group_column="side")
+    n, trials = len(drawn_from), 600
+    places = np.zeros((20, 4))
+    for seed in range(trials):
+        split = make_split(data, kind="natural", certify=4, novel=3, seed=seed, **options)
+        places[[c.id for c in split.certification], range(4)] += 1
+    held = places[list(drawn_from)]
+    assert held.sum() == places.sum() == 4 * trials
+    statistic = ((held - trials / n) ** 2 / (trials / n)).sum()
+    assert chi2.sf(statistic, 4 * (n - 1)) > 1e-4
 
 
 def test_reserve_holds_a_share_of_each_class_and_is_dealt_whole():
