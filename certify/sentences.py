@@ -153,22 +153,34 @@ def number_told(certificate: Certificate, name: str) -> float | None:
     return None if value is None or np.isnan(value) else float(value)
 
 
+def of_no_pool(n: int) -> str:
+    """Say who is not in the pool.
+
+    >>> of_no_pool(1)
+    '1 client left out of the split is not among them, though nobody trained on it'
+    """
+    verb, whom = ("is", "it") if n == 1 else ("are", "them")
+    left = f"{count(n, 'client')} left out of the split {verb} not among them"
+    return f"{left}, though nobody trained on {whom}"
+
+
+def left_out_said(certificate: Certificate) -> str:
+    """Say who is not in the pool of a certificate, if the split left anybody out."""
+    left_out = number_told(certificate, "left_out")
+    return f"{of_no_pool(int(left_out))}." if left_out else ""
+
+
 def left_for_others(certificate: Certificate) -> str:
     """Say what a pool's certificate leaves for those not scored, and who is not in the pool."""
     told = []
-    others, left_out = number_told(certificate, "others"), number_told(certificate, "left_out")
+    others = number_told(certificate, "others")
     if others is not None:
         left = int(certificate["pool"]) - int(certificate["n_clients"])
         told.append(
             f"For the {count(left, 'client')} of them that were not scored, by themselves, it "
             f"leaves a mean of at most {magnitude(others)} as measured on theirs."
         )
-    if left_out:
-        told.append(
-            f"{count(int(left_out), 'client')} left out of the split are not among them, though "
-            "nobody trained on them."
-        )
-    return " ".join(told)
+    return " ".join([*told, left_out_said(certificate)]).strip()
 
 
 def _held_out_mean(certificate: Certificate, rule: str, which: str) -> Parts:

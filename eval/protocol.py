@@ -24,6 +24,8 @@ from latecomer.eval.measures.theorem31 import convergence_rows, converging, is_a
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.arrivals import joined
 from latecomer.eval.routes.contract import (
+    VOUCHED,
+    VOUCHED_WEIGHTS,
     Request,
     certificate_facts,
     certificate_rows,
@@ -373,5 +375,6 @@ def evaluate_cell(
     outcome = _TRAINING[cell.kind](cell, on_round, checkpoints)
     if not cell.certificates:
         return outcome
-    split, trained = federation_of(cell).split, cell.train.rounds > 0
-    return with_caveats(outcome, cell.certificates, split, trained=trained)
+    vouched = VOUCHED_WEIGHTS if cell.model.weights else ""
+    vouched = vouched if cell.train.rounds else VOUCHED
+    return with_caveats(outcome, cell.certificates, federation_of(cell).split, vouched=vouched)

@@ -303,9 +303,9 @@ def _shifted(
     """Return new clients under every shift, held-out clients under certified shifts."""
     # Sorted by name, so that the order of the study's shifts does not matter.
     shifts = dict(sorted(settings.shifts.model_dump(mode="json").items()))
-    seed, asked = settings.split.seed, settings.split
+    seed, (query, validation) = settings.split.seed, settings.split.role_shares
     novel = shifted_populations(
-        dataset, split, shifts, seed=seed, query=asked.query, validation=asked.validation
+        dataset, split, shifts, seed=seed, query=query, validation=validation
     )
     certified = shifted_certification(dataset, split, shifts, settings.certified_shifts, seed=seed)
     return novel, certified

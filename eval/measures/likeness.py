@@ -21,7 +21,7 @@ from latecomer.bounds.checks import real
 from latecomer.eval.federation.distances import token_counts
 from latecomer.eval.federation.groups import Federation, Group
 from latecomer.eval.results.rows import Artifact
-from latecomer.eval.scoring.serving import MASKS, client_generator
+from latecomer.eval.scoring.serving import MASKS, client_generator, misclassified
 from latecomer.eval.training.setup import TrainedModel
 from latecomer.models.engine.method import FixedWeights, Method, Predictor
 from latecomer.models.task.clients import Clients
@@ -133,7 +133,7 @@ def _query_error(model: Predictor, task: Task, clients: Clients, index: int, cla
         logits = model(query.x)
     held: Tensor = torch.zeros(task.n_classes, dtype=torch.bool, device=logits.device)
     held[known] = True
-    wrong = MASKS[classes](logits, held).argmax(dim=1) != query.labels()
+    wrong = misclassified(MASKS[classes](logits, held), query.labels())
     return float(wrong.double().mean())
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from latecomer.bounds.certificate import Certificate, Orders
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
+from latecomer.certify.sentences import of_no_pool
 from latecomer.certify.statements import left_for_others
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.rows import Artifact
@@ -19,6 +20,7 @@ from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import RouteSettings, TrainingCell
+from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split
 from latecomer.eval.training.setup import Outcome, TrainedModel
 
@@ -255,6 +257,12 @@ VOUCHED = (
 )
 """What certificates assume in addition about a system that this run did not train."""
 
+VOUCHED_WEIGHTS = (
+    "frozen weights were made elsewhere (model.weights), and their user vouches that no client but "
+    "the seen ones had part in their training or in any choice about them"
+)
+"""What certificates assume in addition where part of the network is loaded from a file."""
+
 
 def shared_samples(split: Split, plan: Plan) -> float:
     """Return the share of the new clients' query samples that arriving clients hold too.
@@ -282,18 +290,21 @@ def shared_samples(split: Split, plan: Plan) -> float:
 
 
 def with_caveats(
-    outcome: Outcome, entries: Sequence[RouteSettings], split: Split, *, trained: bool = True
+    outcome: Outcome, entries: Sequence[RouteSettings], split: Split, *, vouched: str = ""
 ) -> Outcome:
     """Add to a cell's outcome the caveats that its split, and who trained, put on certificates.
 
     On a split of independent clients, certificates of routes that train on arriving clients get a
     row ``certificate_overlap`` (`shared_samples`).  On a pool, certificates of one fixed system get
-    rows ``certificate_pool``: what they imply for clients not scored.  On a frozen split
+    rows ``certificate_pool``: what they imply for clients not scored, and on every pool how many
+    clients the split left out, if any, where the route does not say so itself.  On a frozen split
     that is not known to be dealt at random no certificate is rigorous, nor are those of a pool's
-    seen clients where class sets were dealt to these apart.  For a system not
-    ``trained`` here, certificates assume what its user vouches for.
+    seen clients where class sets were dealt to these apart.  Certificates assume what
+    a user ``vouched`` for.
     """
     rows, facts = list(outcome.rows), _facts(outcome)
+    if split.n_left_out and sampling_of(split.kind) == "finite-pool":
+        rows, facts = _with_left_out(rows, facts, split.n_left_out)
     if isinstance(entries[0], TrainingRoute):
         plan = entries[0].plan(split)
         if plan.independent:
@@ -304,8 +315,8 @@ def with_caveats(
                 rows, facts = unproven(rows, facts, APART)
     if not split.dealt:
         rows, facts = unproven(rows, facts, UNDEALT)
-    if not trained:
-        told = {"kind": "assumption", "name": "vouched", "value": "", "text": VOUCHED}
+    if vouched:
+        told = {"kind": "assumption", "name": "vouched", "value": "", "text": vouched}
         facts = facts + [{**fact, **told} for fact in facts if fact["kind"] == "total"]
     artifacts = dict(outcome.artifacts)
     if facts:
@@ -316,6 +327,28 @@ def with_caveats(
 def _facts(outcome: Outcome) -> list[Row]:
     told = outcome.artifacts.get("certificates")
     return [dict(fact) for fact in (told.table or ())] if told else []
+
+
+def _with_left_out(
+    rows: list[Row], facts: list[Row], n_left_out: int
+) -> tuple[list[Row], list[Row]]:
+    """Say of every route's certificates how many clients are in no pool; R0 has said so of its."""
+
+    def silent(one: Row) -> bool:
+        route = str(one.get("bound")).partition(":")[0]
+        return route in ROUTES and route != "r0"
+
+    totals = [
+        row
+        for row in rows
+        if row.get("metric") in ("certificate", "set_threshold") and not row.get("term")
+    ]
+    about = {"metric": "certificate_pool", "term": "left_out", "value": float(n_left_out)}
+    told = {"kind": "assumption", "name": "left_out", "value": "", "text": of_no_pool(n_left_out)}
+    return (
+        rows + [{**row, **about} for row in totals if silent(row)],
+        facts + [{**f, **told} for f in facts if f["kind"] == "total" and silent(f)],
+    )
 
 
 def _with_overlap(

@@ -151,11 +151,14 @@ class Drawn:
         Clients that were not trained on, certified ones included.
     left_out : int
         Untrained clients of the data that were left out of the split.
+    in_order : bool
+        Whether scores stand in the random order of the split, not in that of the clients' numbers.
     """
 
     sampling: str
     untrained: int
     left_out: int = 0
+    in_order: bool = True
 
     @property
     def pool_size(self) -> int | None:
@@ -195,7 +198,7 @@ def certify_held_out(request: Request[HeldOut]) -> Findings:
     drawn = Drawn(
         sampling=sampling_of(split.kind),
         untrained=len(split.certification) + split.n_outside,
-        left_out=len(split.left_out) + sum(len(clients) for _, clients in split.apart),
+        left_out=split.n_left_out,
     )
     return issue_certificates(
         request.entry,
@@ -256,7 +259,7 @@ def issue_certificates(
             )
             for suffix, level, held, severities in _shares(issue, group, groups):
                 inputs = _inputs(scored, drawn, issue.n_seeds, severities)
-                inputs += _voided(scored, entry, level)
+                inputs += _voided(scored, entry, level, in_order=drawn.in_order)
                 for one in _STATEMENTS.get(str(entry.rule), _mean)(scored, entry, level):
                     bound = f"{entry.route}:{entry.rule}{one.name}{suffix}"
                     _write(findings, issue, group, scored, one, bound, held, inputs)
@@ -264,7 +267,9 @@ def issue_certificates(
     return findings
 
 
-def _voided(scored: Scored, entry: HeldOut, level: float) -> list[tuple[str, float, str]]:
+def _voided(
+    scored: Scored, entry: HeldOut, level: float, *, in_order: bool
+) -> list[tuple[str, float, str]]:
     """Say which client leaves the rule that was named nothing, and what the default gives."""
     named = [RULES[rule] for rule in entry.best_of or (str(entry.rule),)]
     ended = all(rule.ends_at_largest for rule in named)
@@ -272,7 +277,8 @@ def _voided(scored: Scored, entry: HeldOut, level: float) -> list[tuple[str, flo
     if first is None or not ended:
         return []
     measured = scored.predictor == "gibbs" and scored.sampling == "finite-pool"
-    rule = RULE_WITHOUT_ORDERS if measured and not scored.realised else DEFAULT_RULE
+    without = (measured and not scored.realised) or not in_order
+    rule = RULE_WITHOUT_ORDERS if without else DEFAULT_RULE
     value = float(certify_scores(scored, rule=rule, level=level))
     told = Voided(str(first), str(entry.rule), rule, value)
     return [(f"by {rule}", value, told.sentence(f"{math.ceil(1e3 * value) / 1e3:.3f}"))]

@@ -41,7 +41,7 @@ from latecomer.bounds.meta_learning.kl_inverted import two_step_fixed
 from latecomer.certify.words import counts
 from latecomer.eval.routes.contract import Findings, Request, certificate_facts, certificate_rows
 from latecomer.eval.routes.kinds.r2 import TwoLevel
-from latecomer.eval.scoring.serving import MASKS
+from latecomer.eval.scoring.serving import MASKS, misclassified
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split
 from latecomer.models.generators.hypernetworks import weights_of
@@ -274,8 +274,8 @@ def _drawn(request: Request[TwoLevel], method: _Stochastic, draws: int) -> _Draw
         known = torch.zeros(model.task.n_classes, dtype=torch.bool, device=support.x.device)
         known[support.labels()] = True
         with torch.no_grad():
-            wrong = mask(model.task.logits(weights, support.x), known).argmax(1)
-        return float((wrong != support.labels()).double().mean())
+            logits = mask(model.task.logits(weights, support.x), known)
+        return float(misclassified(logits, support.labels()).double().mean())
 
     for place, client in enumerate(clients.ids.tolist()):
         support = clients.support_of(place)

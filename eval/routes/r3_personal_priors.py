@@ -33,7 +33,7 @@ from latecomer.bounds.unseen_clients.personal_priors import personal_prior_poole
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import Findings, Request, certificate_facts, certificate_rows
 from latecomer.eval.routes.kinds.r3 import PersonalPrior, can_be_cut, cut_support, measured_samples
-from latecomer.eval.scoring.serving import MASKS, client_generator
+from latecomer.eval.scoring.serving import MASKS, client_generator, misclassified
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split
 from latecomer.models.engine.method import FixedWeights
@@ -339,7 +339,7 @@ def _error(request: Request[PersonalPrior], one: _Tuned, weights: Params) -> flo
     mask = MASKS[request.cell.evaluation.classes]
     with torch.no_grad():
         logits = mask(request.model.task.logits(weights, one.measured.x), one.known)
-    return float((logits.argmax(1) != one.measured.labels()).double().mean())
+    return float(misclassified(logits, one.measured.labels()).double().mean())
 
 
 def _noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

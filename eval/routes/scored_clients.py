@@ -70,6 +70,7 @@ from latecomer.certify.rule import (
     rules_for,
 )
 from latecomer.certify.rules.declaration import is_own
+from latecomer.certify.sentences import of_no_pool
 from latecomer.certify.words import counts
 from latecomer.errors import InputError, nearest
 from latecomer.eval.scoring.scores import ClientScore
@@ -113,7 +114,7 @@ class Scored:
         Seed of the permutations of the clients' order that a rule averages over.
     left_out : int
         Untrained clients of the data that were left out of the split, and are not in the pool: too
-        small, or of a group that is held back.
+        small, not drawn, or of a group that is held back.
     """
 
     scores: Sequence[ClientScore]
@@ -182,10 +183,7 @@ class Scored:
             )
         whose = WHOSE[self.sampling, rule.population].format(self.pool_size)
         if self.left_out:
-            whose += (
-                f"; the {self.left_out} clients left out of the split are not among them, though "
-                "nobody trained on them"
-            )
+            whose += f"; the {of_no_pool(self.left_out)}"
         if self.shift != "none":
             whose += f", all of them under {self.shift}, support and query alike"
         about = [system, whose]

@@ -212,7 +212,8 @@ def drawn_from(there: Source, plan: Plan, models: Mapping[str, Scores]) -> Drawn
             if shift not in {one.shift for one in conditions}:
                 raise InputError(f"held-out clients were not scored under shift {shift}")
     sampling = sampling_of(kind)
-    return Drawn(sampling, sizes.pop() + len(untrained), _left_out(there, kind))
+    left_out = _left_out(there, kind)
+    return Drawn(sampling, sizes.pop() + len(untrained), left_out, in_order=kind != "natural")
 
 
 def _n_clients(scores: Scores) -> int:

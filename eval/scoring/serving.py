@@ -184,10 +184,21 @@ def _told(
                 for (place, _), size in zip(together, sizes, strict=True)
             ]
             logits = mask(logits, torch.cat(known))
-        wrong = torch.split(logits.argmax(dim=1) != y, sizes)
+        wrong = torch.split(misclassified(logits, y), sizes)
         pairs = zip(several, torch.split(y, sizes), strict=True)
         losses = [float(torch.nn.functional.cross_entropy(*pair)) for pair in pairs]
     return [(sum(one.tolist()), loss) for one, loss in zip(wrong, losses, strict=True)]
+
+
+def misclassified(logits: Tensor, y: Tensor) -> Tensor:
+    """Return which samples are classified wrongly, ``[..., n]``; NaN is no class, nor the first.
+
+    >>> misclassified(torch.tensor([[2.0, 1.0], [torch.nan, 1.0]]), torch.tensor([0, 0])).tolist()
+    [False, True]
+    """
+    chosen = logits.argmax(dim=-1, keepdim=True)
+    wrong = (chosen != y.unsqueeze(-1)) | logits.gather(-1, chosen).isnan()
+    return wrong.squeeze(-1)
 
 
 def known_classes(task: Task, own: Samples) -> Tensor:
@@ -268,7 +279,7 @@ def score_side_by_side(
 def _measured(logits: Tensor, masked: Tensor, y: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:
     """Return each client's number of wrong samples and its summed loss, both ``[c]``."""
     each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none")
-    wrong = (masked.argmax(dim=2) != y) & held
+    wrong = misclassified(masked, y) & held
     return wrong.sum(dim=1).double(), each.view(y.shape).where(held, 0).sum(dim=1).double()
 
 

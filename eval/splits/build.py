@@ -191,7 +191,9 @@ def split_of(dataset: Dataset, settings: SplitSettings) -> Split:
     """
     if isinstance(settings, Frozen):
         split = read_split(settings.path, dataset, expected=settings.hash)
-        return replace(split, dealt=_dealt_again(dataset, split))
+        again = _dealt_again(dataset, split)
+        # Who has no role is no part of the checksum, and follows from the settings.
+        return split if again is None else replace(split, dealt=True, left_out=again.left_out)
     try:
         return _dealt(dataset, settings)
     except InputError as error:
@@ -200,20 +202,20 @@ def split_of(dataset: Dataset, settings: SplitSettings) -> Split:
         raise InputError(f"{error} ({'; '.join(dataset.notes)})") from error
 
 
-def _dealt_again(dataset: Dataset, split: Split) -> bool:
-    """Return whether the settings stored in a split file reproduce its clients.
+def _dealt_again(dataset: Dataset, split: Split) -> Split | None:
+    """Return the split that the settings stored in a split file give, if it has the same clients.
 
     Only then is it known that clients were permuted and drawn at random, as certificates need: a
     file written by hand may hold any choice of clients.
     """
     if not split.settings:
-        return False
+        return None
     try:
         again = make_split(dataset, **split.settings)
     except (InputError, TypeError):
-        return False
-    mine = (split.kind, split.seed, split.content_hash, split.left_out)
-    return mine == (again.kind, again.seed, again.content_hash, again.left_out)
+        return None
+    mine = (split.kind, split.seed, split.content_hash)
+    return again if mine == (again.kind, again.seed, again.content_hash) else None
 
 
 def make_split(
@@ -341,8 +343,8 @@ def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., F
         groups = _groups(settings.certify, settings.novel, n_clients)
     # Natural clients keep their numbers; others are numbered in their new order.
     ids = filling.ids[order] if SPLITS[settings.kind].natural else np.arange(n_clients)
-    shares, rng = (settings.query, settings.validation), generator(seed, "roles")
-    clients = cut_into_roles(dataset, filling, order, ids, *shares, rng)
+    rng = generator(seed, "roles")
+    clients = cut_into_roles(dataset, filling, order, ids, *settings.role_shares, rng)
     return _Dealt(clients, groups, filling.left_out, apart=apart)
 
 
@@ -350,7 +352,7 @@ def _drawn(
     dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., tuple[Filling, Law]]
 ) -> _Dealt:
     """Fill the seen clients; draw the others from samples that these do not hold."""
-    seed, shares = settings.seed, (settings.query, settings.validation)
+    seed, shares = settings.seed, settings.role_shares
     most = len(pool.train) // pool.least
     n_clients = whole("split.clients", settings.clients, 1, most, " for this kind of split")
     groups = _groups(settings.certify, settings.novel, n_clients)

@@ -12,6 +12,7 @@ from latecomer.declared import declared
 from latecomer.errors import InputError, nearest
 from latecomer.eval.schema import Number, Seed, Settings, Share, Text, one_of_models
 from latecomer.eval.splits.kinds.declaration import QUERY, VALIDATION, Dealt, SplitKind
+from latecomer.eval.splits.split import frozen_facts
 
 _DECLARED: Mapping[str, SplitKind] = declared("latecomer.eval.splits.kinds", "SPLITS")
 SPLITS: Mapping[str, SplitKind] = MappingProxyType(
@@ -54,16 +55,38 @@ class Frozen(Settings):
         Checksum that its contents must have.
     seed : int
         Seed of what shifts draw.
-    query, validation : float
-        As for other kinds, where shifts deal further clients.
+    query, validation : float, optional
+        As for other kinds, where shifts deal further clients; unless given, those that the file's
+        clients were dealt by, so that such clients are no others in this.
     """
 
     kind: Literal["frozen"]
     path: Text
     hash: str | None = None
     seed: Seed = 0
-    query: Annotated[Number, Field(gt=0, lt=1)] = QUERY
-    validation: Share = VALIDATION
+    query: Annotated[Number, Field(gt=0, lt=1)] | None = None
+    validation: Share | None = None
+
+    @property
+    def role_shares(self) -> tuple[float, float]:
+        """Shares of query and validation data of further clients, the file's unless given."""
+        made_with = frozen_facts(self.path).get("settings") or {}
+        query = made_with.get("query", QUERY) if self.query is None else self.query
+        own = made_with.get("validation", VALIDATION)
+        return query, own if self.validation is None else self.validation
+
+    def completed(self) -> "Frozen":
+        """Fill in from the file what is not given, its checksum too.
+
+        Raises
+        ------
+        InputError
+            There is no such file, or it does not hold a split.
+        """
+        query, validation = self.role_shares
+        pinned = self.hash or str(frozen_facts(self.path)["content_hash"])
+        update = {"hash": pinned, "query": query, "validation": validation}
+        return self.model_copy(update=update)
 
 
 SPLIT_SETTINGS: Mapping[str, type[Dealt] | type[Frozen]] = MappingProxyType(

@@ -308,7 +308,7 @@ class Split:
     content_hash : str
         SHA-256 over groups, ids, rows, reserve and law.
     left_out : tuple of int
-        Natural clients too small to be used, or of a group that is left out and not drawn.
+        Natural clients that have no role: too small, or not drawn (from all, or from their group).
     law : Law or None
         Law of held-out clients, for kinds ``environment``, ``client_types``, ``client_mixtures``.
     settings : mapping
@@ -343,6 +343,11 @@ class Split:
     def grouped(self) -> bool:
         """Whether only clients of some groups were drawn, or some were held back."""
         return bool(self.settings.get("certify_groups") or self.settings.get("novel_groups"))
+
+    @property
+    def n_left_out(self) -> int:
+        """Clients of the data on whom nobody trained, and who are not in the certified pool."""
+        return len(self.left_out) + sum(len(clients) for _, clients in self.apart)
 
     @property
     def n_outside(self) -> int:
@@ -433,15 +438,15 @@ def write_split(path: str | Path, split: Split, dataset: Dataset) -> None:
     write_atomic(Path(path), buffer.getvalue())
 
 
-def frozen_hash(path: str | Path) -> str:
-    """Return the checksum stored in a frozen split; :func:`read_split` verifies it.
+def frozen_facts(path: str | Path) -> Mapping[str, Any]:
+    """Return what a frozen split says of itself, its checksum too; :func:`read_split` verifies it.
 
     Raises
     ------
     InputError
         There is no such file, or it does not hold a split.
     """
-    return str(_about(_load(path), path)["content_hash"])
+    return _about(_load(path), path)
 
 
 def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = None) -> Split:

@@ -22,7 +22,7 @@ from latecomer.eval.settings.study_sections import (
 from latecomer.eval.splits.further_clients import OTHER_LAWS
 from latecomer.eval.splits.kinds.dealt import Natural
 from latecomer.eval.splits.registry import SPLITS, Frozen, SplitSettings, check_outside
-from latecomer.eval.splits.split import Split, frozen_hash
+from latecomer.eval.splits.split import Split
 from latecomer.eval.studies.settings import SPLIT_KINDS, Study, sections
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _completed_split(study: Study) -> SplitSettings:
     """Fill in what depends on other sections, and pin a frozen split by its checksum."""
     split = study.split
     if isinstance(split, Frozen):
-        return split.model_copy(update={"hash": split.hash or frozen_hash(split.path)})
+        return split.completed()
     return split.model_copy(update={"reserve": _reserve(study, split.kind, split.reserve)})
 
 

@@ -60,8 +60,9 @@ def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label predictor seed bound shift severity score form value delta n_clients population
-        sampling rigorous reason alpha pool``: ``score`` is the bound's name without its ``form``,
-        which is empty, ``confident`` or ``pooled``; ``alpha`` is the miss rate of its score's sets.
+        sampling rigorous reason alpha pool left_out``: ``score`` is the bound's name without its
+        ``form``, which is empty, ``confident`` or ``pooled``; ``alpha`` is the miss rate of its
+        score's sets, ``left_out`` how many clients are in no pool, NaN if none.
     """
     told = rows[(rows["metric"] == "set_threshold") & (rows["status"] != "failed")]
     facts = ["value", "delta", "n_clients", "population", "sampling", "rigorous", "message"]
@@ -70,7 +71,10 @@ def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
     alphas = frame[frame["form"] == CLIENTS].groupby("score")["delta"].max()
     sizes = group_sizes(rows)
     pool = sizes["certification"] + sizes["novel"]
-    return frame.assign(alpha=frame["score"].map(alphas), pool=pool).reset_index(drop=True)
+    beside = rows[(rows["metric"] == "certificate_pool") & rows["bound"].str.startswith("sets:")]
+    left_out = beside.loc[beside["term"] == "left_out", "value"].max()
+    frame = frame.assign(alpha=frame["score"].map(alphas), pool=pool, left_out=left_out)
+    return frame.reset_index(drop=True)
 
 
 def sets_frame(rows: pd.DataFrame) -> pd.DataFrame:

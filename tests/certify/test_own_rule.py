@@ -33,6 +33,12 @@ def nothing(losses, delta):
 number = 3
 given = Rule(name="given", words="my product", least=5,
              bound=lambda a: product(losses=a.losses, delta=a.level))
+
+
+def of_the_better_half(losses, delta):
+    return product(losses=sorted(losses)[: len(losses) // 2], delta=delta)
+
+
 orders = Rule(name="orders", words="orders", orders=True, bound=given.bound)
 """
 
@@ -88,6 +94,14 @@ def test_a_rule_that_promises_too_much_is_refused_with_the_figures(folder):
     assert "whose proof is its author's, is taken on trust" in " ".join(out.split())
 
 
+def test_a_bound_of_the_package_within_a_trusted_rule_lends_it_no_proof(folder):
+    found = latecomer.certify_losses(LOSSES, rule="mine.py:of_the_better_half", trust=True)
+    usual = latecomer.certify_losses(LOSSES, rule="product")
+    assert float(found.certificate) < float(usual.certificate)
+    assert not found.certificate.rigorous
+    assert "Not a proof here: with probability at least 95%" in found.in_full
+
+
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
@@ -116,7 +130,8 @@ def test_a_pool_needs_a_rule_that_covers_it(folder):
     pooled = latecomer.certify_losses(LOSSES, rule="mine.py:given", pool_size=90)
     usual = latecomer.certify_losses(LOSSES, rule="product", pool_size=90)
     assert float(pooled.certificate) == float(usual.certificate)
-    assert pooled.certificate.rigorous
+    assert not pooled.certificate.rigorous
+    assert "the proof of rule mine.py:given is its author's" in pooled.certificate.reason
 
 
 def test_the_rules_of_the_package_are_not_simulated_and_keep_their_names(folder):

@@ -9,6 +9,7 @@ from latecomer.certify.sentences import (
     Parts,
     are_independent,
     choice_of_clients,
+    left_out_said,
 )
 from latecomer.eval.routes.kinds.declaration import (
     Route,
@@ -74,7 +75,7 @@ def _sentence(certificate: Certificate) -> Parts:
         "expected errors over that draw, and over new clients and points"
         if fresh
         else "expected errors over that draw, as measured on these clients' own points",
-        f"{more} {overlap_said(certificate)}".strip(),
+        " ".join(filter(None, (more, left_out_said(certificate), overlap_said(certificate)))),
     )
 
 

@@ -2,7 +2,13 @@
 
 from typing import ClassVar, Literal
 
-from latecomer.certify.sentences import Certificate, Parts, choice_of_clients, clients_meant
+from latecomer.certify.sentences import (
+    Certificate,
+    Parts,
+    choice_of_clients,
+    clients_meant,
+    left_out_said,
+)
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import Route
 from latecomer.eval.schema import Count, Probability
@@ -53,6 +59,7 @@ def own_points(certificate: Certificate) -> Parts:
         f"the mean error over {clients_meant(certificate)}",
         "each served by a model drawn anew from the posterior that its own support makes",
         "expected errors over that draw and over fresh points of the client",
+        left_out_said(certificate),
     )
 
 

@@ -5,7 +5,14 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator
 
 from latecomer.certify.rule import rules_for
-from latecomer.certify.sentences import BOTH, ENVIRONMENT, FRESH, Certificate, Parts
+from latecomer.certify.sentences import (
+    BOTH,
+    ENVIRONMENT,
+    FRESH,
+    Certificate,
+    Parts,
+    left_out_said,
+)
 from latecomer.certify.words import count
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import Route, TrainingRoute, overlap_said
@@ -59,13 +66,14 @@ def _sentence(certificate: Certificate) -> Parts:
     fresh = certificate.get("independent") is True
     whose = ENVIRONMENT if fresh else "the clients not trained on by then"
     over = "choice" if fresh else "random order"
+    last = "It says nothing about the last checkpoint."
     return Parts(
         f"the {over} of these {count(int(certificate['n_clients']), 'client')}",
         f"the mean over the checkpoints that scored of each one's mean error over {whose}",
         "which is the expected error of a checkpoint drawn uniformly from them, over that draw as "
         "well",
         FRESH if fresh else BOTH,
-        f"It says nothing about the last checkpoint. {overlap_said(certificate)}".strip(),
+        " ".join(filter(None, (last, left_out_said(certificate), overlap_said(certificate)))),
     )
 
 

@@ -11,6 +11,7 @@ from latecomer.certify.sentences import (
     are_independent,
     choice_of_clients,
     clients_meant,
+    left_out_said,
     number_told,
 )
 from latecomer.certify.words import percent
@@ -90,6 +91,7 @@ def _sentence(certificate: Certificate) -> Parts:
             f"{missed} of points, on average over {clients_meant(certificate)}",
             f"each {served}",
             kept,
+            left_out_said(certificate),
         )
     drawn = "a fresh one of the same environment"
     if not are_independent(certificate):
@@ -99,6 +101,7 @@ def _sentence(certificate: Certificate) -> Parts:
         f"the score of the true label of a random point of the next client ({drawn})",
         served,
         kept,
+        left_out_said(certificate),
     )
 
 

@@ -275,7 +275,7 @@ def fill_natural(
     """Take the data's own clients: all of them, or ``clients`` of them drawn at random.
 
     Clients too small to be split are refused, unless ``min_samples`` is given: then clients with
-    fewer samples are left out, and the split lists them.
+    fewer samples are left out. The split lists them, and those that were not drawn.
 
     Raises
     ------
@@ -306,7 +306,7 @@ def fill_natural(
     rows = pool.train if pool.test is None else np.concatenate([pool.train, pool.test])
     owners = number[pool.client[rows]]
     kept = owners >= 0
-    return Filling(rows[kept], owners[kept], ids, tuple(np.flatnonzero(~large).tolist()))
+    return Filling(rows[kept], owners[kept], ids, tuple(np.flatnonzero(number < 0).tolist()))
 
 
 SPLITS = (

@@ -50,6 +50,11 @@ class Dealt(Settings):
     reserve: Share | None = None
 
     @property
+    def role_shares(self) -> tuple[float, float]:
+        """Shares of query and validation data."""
+        return self.query, self.validation
+
+    @property
     def own(self) -> dict[str, Any]:
         """The kind's own settings that are given."""
         plain = self.model_dump(exclude=set(Dealt.model_fields), exclude_none=True)

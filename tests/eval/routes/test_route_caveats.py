@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latecomer.eval.datasets import load_dataset
+from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.contract import APART, UNDEALT, shared_samples, with_caveats
 from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.kinds.r4 import Progressive
 from latecomer.eval.routes.kinds.r5 import Compressed
 from latecomer.eval.routes.r4_progressive import Plan
+from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.splits.build import make_split, split_of
 from latecomer.eval.splits.registry import Frozen
 from latecomer.eval.splits.split import split_arrays, write_split
@@ -56,6 +57,47 @@ def test_a_file_without_settings_or_with_others_proves_nothing(tmp_path):
     del about["settings"]  # as files of before were
     np.savez(tmp_path / "old.npz", **(arrays | {"about": np.array(json.dumps(about))}))
     assert not read_again(tmp_path / "old.npz").dealt
+
+
+def test_who_has_no_role_follows_from_the_settings_and_not_from_the_file(tmp_path):
+    owners = np.repeat(np.arange(40), 5)
+    data = make_dataset("toy", owners[:, None] * 1.0, np.arange(200) % 2, provenance="made up",
+                        client=owners)  # fmt: skip
+    split = make_split(data, kind="natural", clients=30, certify=5, novel=12)
+    write_split(tmp_path / "split.npz", replace(split, left_out=()), data)  # as files of before
+    again = split_of(data, Frozen(kind="frozen", path=str(tmp_path / "split.npz")))
+    assert again.dealt
+    assert again.left_out == split.left_out
+    assert again.n_left_out == 10
+
+
+@pytest.mark.parametrize(
+    ("bound", "metric"),
+    [
+        ("r1:kl", "certificate"),
+        ("r2:two_step_kl", "certificate"),
+        ("r3:pooled", "certificate"),
+        ("r4:product", "certificate"),
+        ("r5:occam", "certificate"),
+        ("sets:adaptive", "set_threshold"),
+    ],
+)
+def test_whoever_is_in_no_pool_is_told_of_by_every_route(bound, metric):
+    split = replace(make_split(DIGITS, seed=0, **POOL), left_out=tuple(range(31)))
+    total = certificate(bound=bound, metric=metric, sampling="finite-pool", group="tuning",
+                        predictor="gibbs")  # fmt: skip
+    found = with_caveats(outcome(total, certificate(bound="pefll_32")), [HeldOut()], split)
+    (row,) = [row for row in found.rows if row["metric"] == "certificate_pool"]
+    assert (row["bound"], row["term"], row["value"]) == (bound, "left_out", 31.0)
+    told = {f["bound"] for f in found.artifacts["certificates"].table if f["name"] == "left_out"}
+    assert told == ({bound} if metric == "certificate" else set())  # the double has no such fact
+    parts = ROUTES[bound.partition(":")[0]].sentence({**row, "pool": 15, "left_out": row["value"]})
+    assert "31 clients left out of the split are not among them" in parts.more
+    # R0 says so of its own certificates, and independent clients are of no pool.
+    held = certificate(bound="r0:product")
+    assert with_caveats(outcome(held), [HeldOut()], split).rows == [held]
+    law = replace(make_split(DIGITS, seed=0, **LAW), left_out=(1,))
+    assert with_caveats(outcome(total), [HeldOut()], law).rows == [total]
 
 
 def certificate(**more):

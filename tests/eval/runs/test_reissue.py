@@ -30,7 +30,15 @@ from latecomer.eval.results.rows import (
 )
 from latecomer.eval.runs import reissue as writes
 from latecomer.eval.runs.directory import check_directory
-from latecomer.eval.runs.reissue import LATE, declared_entries, reissue
+from latecomer.eval.runs.reissue import (
+    LATE,
+    declared_entries,
+    drawn_from,
+    models_of,
+    planned,
+    read_source,
+    reissue,
+)
 from latecomer.eval.scoring.scores import scores_of
 from latecomer.eval.studies.loading import load_study
 from latecomer.files import write_atomic
@@ -192,6 +200,9 @@ def test_rules_along_an_order_are_refused_for_natural_clients(source: Path, aske
     assert second.startswith("certificates.1: rules that bet along an order")
     found = reissue(source, [{**PRODUCT, "folds": 1}], out=source.parent / "new")
     assert len(found.table) == 3
+    there = read_source(source)
+    plan = planned(there, [{**PRODUCT, "folds": 1}])
+    assert not drawn_from(there, plan, models_of(there)).in_order
 
 
 def test_entries_that_bound_no_mean_are_issued_without_a_comparison(source: Path) -> None:

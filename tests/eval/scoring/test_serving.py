@@ -13,6 +13,7 @@ from latecomer.eval.scoring.serving import (
     client_generator,
     score_group,
     score_groups,
+    score_one_after_another,
     score_side_by_side,
 )
 from latecomer.eval.settings.cell import FederationSettings
@@ -182,6 +183,19 @@ def test_scores_repeat_and_gibbs_draws_differ_between_clients(federation, task) 
         method, task, state, federation.novel, classes="all", predictor="gibbs", seed=5
     )
     assert [s.loss for s in runs[0]] != [s.loss for s in other]
+
+
+@pytest.mark.parametrize("score", [score_one_after_another, score_side_by_side])
+@pytest.mark.parametrize("classes", list(MASKS))
+def test_a_model_that_diverged_is_wrong_on_every_point(federation, task, score, classes) -> None:
+    clients = federation.novel.clients
+    first = replace(clients, y=torch.zeros_like(clients.y))  # argmax of NaN is the first class
+
+    def serve(places, supports):
+        return [lambda x: torch.full((len(x), task.n_classes), torch.nan) for _ in supports]
+
+    scores = score(task, first, serve, MASKS[classes])
+    assert [one.error for one in scores] == [1.0] * len(clients)
 
 
 def test_support_scores_are_measured_on_the_support(federation, task, trained) -> None:

@@ -5,11 +5,13 @@ import pytest
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
+from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import write_artifact
+from latecomer.eval.settings.cell import FederationSettings
 from latecomer.eval.splits.build import deal_extrapolated, draw_clients, make_split, split_of
 from latecomer.eval.splits.registry import Frozen
-from latecomer.eval.splits.split import frozen_hash, read_split, write_split
+from latecomer.eval.splits.split import frozen_facts, read_split, write_split
 from latecomer.eval.studies.checking import parse_study
 
 DIGITS = load_dataset({"name": "digits"})
@@ -31,7 +33,7 @@ def test_a_split_comes_back_as_it_was(tmp_path, options):
     split, path = frozen(tmp_path, **options)
     again = split_of(DIGITS, Frozen(kind="frozen", path=str(path), hash=split.content_hash))
     assert (again.kind, again.seed, again.content_hash) == (split.kind, 7, split.content_hash)
-    assert frozen_hash(path) == split.content_hash
+    assert frozen_facts(path)["content_hash"] == split.content_hash
     for name in ("seen", "certification", "novel"):
         for a, b in zip(getattr(split, name), getattr(again, name), strict=True):
             assert a.id == b.id
@@ -52,6 +54,27 @@ def refusal(path, dataset=DIGITS, **more):
         read_split(path, dataset, **more)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+@pytest.mark.parametrize("given", [{}, {"query": 0.25}])
+def test_clients_that_shifts_draw_are_dealt_as_those_of_the_file(tmp_path, given):
+    """Only their law differs: else a bound over populations would speak of other clients."""
+    made = {
+        **{"kind": "client_types", "clients": 30, "certify": 8, "novel": 6, "query": 0.5},
+        **{"types": [[0, 1], [2, 3], [4, 5]], "weights": [0.4, 0.3, 0.3], "validation": 0.0},
+    }
+    write_split(tmp_path / "s.npz", make_split(DIGITS, **made), DIGITS)
+    sizes = {}
+    for split in (made, {"kind": "frozen", "path": str(tmp_path / "s.npz"), **given}):
+        settings = FederationSettings(
+            data={"name": "digits"}, split=split, shifts={"type_weights": [[0.2, 0.4, 0.4]]}
+        )
+        found = build_federation(settings)
+        (other,) = found.shifted
+        held = other.clients.support_sizes.tolist()
+        sizes[split["kind"]] = (held, found.novel.clients.support_sizes.tolist())
+    assert sizes["client_types"][0] == sizes["client_types"][1]
+    assert (sizes["frozen"] == sizes["client_types"]) == (not given)
 
 
 def test_what_is_not_the_split_it_claims_to_be_is_refused(tmp_path):

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
@@ -271,6 +274,26 @@ def test_natural_clients_too_small_are_refused_or_left_out_by_name():
     assert sorted(c.id for c in split.clients) == [0, 1]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clients": 30},
+        {"min_samples": 6},
+        {"min_samples": 6, "clients": 20},
+        {"certify_groups": ["A"], "novel_groups": ["B"]},
+        {"certify_groups": ["A"], "novel_groups": ["A"], "clients": 30},
+    ],
+)
+def test_every_natural_client_has_one_role_or_is_listed_as_left_out(options):
+    owners = np.repeat(np.arange(40), 4 + np.arange(40) % 5)
+    data = toy(len(owners), client=owners)
+    data = replace(data, group=tuple("AB"[c % 2] for c in range(40)), group_column="side")
+    split = make_split(data, kind="natural", certify=4, novel=3, **options)
+    assert sorted([*(c.id for c in split.clients), *split.left_out]) == [*range(40)]
+    if "clients" in options:
+        assert len(split.left_out) >= 10
+
+
 def test_groups_are_a_uniform_cut():
     owners = np.repeat(np.arange(10), 10)
     data = toy(100, client=owners)
@@ -280,6 +303,33 @@ def test_groups_are_a_uniform_cut():
             novel[client.id] += 1
     # Binomial(400, 0.3): mean 120, standard deviation 9.2.
     assert np.abs(novel - 120).max() < 4 * 9.2
+
+
+@pytest.mark.theory
+@pytest.mark.parametrize(
+    ("options", "drawn_from"),
+    [
+        ({}, range(20)),
+        ({"clients": 16}, range(20)),
+        ({"min_samples": 6}, range(10, 20)),
+        ({"novel_groups": ["B"]}, range(0, 20, 2)),
+        ({"certify_groups": ["B"], "novel_groups": ["B"]}, range(1, 20, 2)),
+    ],
+)
+def test_certified_natural_clients_are_a_uniform_sample_in_uniform_order(options, drawn_from):
+    """Clients grow with their number and their file is sorted: neither may show in who is drawn."""
+    owners = np.repeat(np.arange(20), np.repeat([4, 6], 10))
+    data = toy(len(owners), client=owners)
+    data = replace(data, group=tuple("AB"[c % 2] for c in range(20)), group_column="side")
+    n, trials = len(drawn_from), 600
+    places = np.zeros((20, 4))
+    for seed in range(trials):
+        split = make_split(data, kind="natural", certify=4, novel=3, seed=seed, **options)
+        places[[c.id for c in split.certification], range(4)] += 1
+    held = places[list(drawn_from)]
+    assert held.sum() == places.sum() == 4 * trials
+    statistic = ((held - trials / n) ** 2 / (trials / n)).sum()
+    assert chi2.sf(statistic, 4 * (n - 1)) > 1e-4
 
 
 def test_reserve_holds_a_share_of_each_class_and_is_dealt_whole():

@@ -16,7 +16,7 @@ from latecomer.eval.runs.runner import run
 from latecomer.eval.scoring.serving import score_side_by_side
 from latecomer.eval.splits.build import make_split
 from latecomer.eval.splits.registry import sampling_of
-from latecomer.eval.splits.split import frozen_hash
+from latecomer.eval.splits.split import frozen_facts
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.training.setup import setup_of
@@ -181,7 +181,7 @@ def test_fedavg_given_by_its_checkpoint_is_fedavg(write, tmp_path, here):
     # What is trained elsewhere can be trained on the very clients that the study calls seen.
     dealt = make_split(load_dataset({"name": "digits"}), **STUDY["split"])
     (frozen,) = done.path.glob("cells/*/artifacts/split.npz")
-    assert frozen_hash(frozen) == dealt.content_hash
+    assert frozen_facts(frozen)["content_hash"] == dealt.content_hash
 
     told = json.loads((done.path / "cells.json").read_text("utf-8"))["about"].values()
     assert {one["label"]: one["rounds"] for one in told if one["label"] != "split"} == {

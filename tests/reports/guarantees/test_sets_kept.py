@@ -3,11 +3,17 @@
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
-from latecomer.reports.guarantees.sets import answer_sets, client_sets_frame, sets_frame
+from latecomer.reports.guarantees.sets import (
+    answer_sets,
+    client_sets_frame,
+    sets_frame,
+    threshold_frame,
+)
 
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 
@@ -31,6 +37,14 @@ def test_every_method_is_there_with_every_seed_and_holds_what_it_promises(run, m
         assert row["coverage"] >= 0.9 - 2 * own["coverage"].sem()
         assert row["coverage"] == pytest.approx(own["coverage"].mean())
         assert row["set_size"] == pytest.approx(own["set_size"].mean())
+
+
+def test_who_is_in_no_pool_is_read_beside_the_thresholds():
+    rows = kept("people-sets").rows
+    assert threshold_frame(rows)["left_out"].isna().all()
+    told = rows[rows["metric"] == "set_threshold"].head(1)
+    told = told.assign(metric="certificate_pool", term="left_out", value=31.0)
+    assert (threshold_frame(pd.concat([rows, told]))["left_out"] == 31).all()
 
 
 def test_errors_that_are_alike_need_sets_that_are_not():
