@@ -95,11 +95,6 @@ def _points(scores: Scores) -> Points:
     return Points(levels, level_of, np.repeat(np.arange(sizes.size), sizes), sizes)
 
 
-def _exactly(value: float) -> Fraction:
-    """Return the decimal number that a float prints as."""
-    return Fraction(repr(float(value)))
-
-
 def _level(name: str, value: ArrayLike) -> float:
     level = checks.failure_probability(name, value)
     if level.ndim:
@@ -188,7 +183,7 @@ def client_threshold(*, scores: Scores, alpha: ArrayLike) -> Certificate:
     0.5
     """
     points, level = _points(scores), _level("alpha", alpha)
-    spent = _exactly(level) * (points.sizes.size + 1)
+    spent = checks.exactly(level) * (points.sizes.size + 1)
 
     def holds(place: int) -> bool:
         return _per_size(points.above(place), points.sizes) + 1 <= spent
@@ -230,7 +225,7 @@ def second_moment_threshold(*, scores: Scores, alpha: ArrayLike) -> Certificate:
     0.5
     """
     points, level = _points(scores), _level("alpha", alpha)
-    spent = _exactly(level) ** 2 * (points.sizes.size + 1)
+    spent = checks.exactly(level) ** 2 * (points.sizes.size + 1)
     single = points.sizes == 1
     pairs = np.where(single, 1, points.sizes * (points.sizes - 1))
 
@@ -368,7 +363,7 @@ def covered_threshold(
     failure = _level("delta", delta)
     holds, crossing = _mean_holds(points, rule, level, failure)
     k = points.sizes.size
-    most = np.array([int(_exactly(bad) * int(size)) for size in points.sizes])
+    most = np.array([int(checks.exactly(bad) * int(size)) for size in points.sizes])
     pool = None if pool_size is None else checks.one_count("pool_size", pool_size, minimum=k)
 
     def share_holds(place: int) -> bool:

@@ -325,6 +325,8 @@ class Compared(Stated):
     worse : Certificate
         Upper bound of the share of clients that the first model serves worse than the other.
     n_worse : int
+    notes : tuple of str
+        What was done with the other model's rows, if anything.
     """
 
     n_clients: int
@@ -332,6 +334,7 @@ class Compared(Stated):
     certificate: Certificate
     worse: Certificate
     n_worse: int
+    notes: tuple[str, ...] = ()
 
 
 def certify_against(
@@ -396,6 +399,7 @@ def compared(
         _difference(given, theirs, delta, rule),
         certify_above(worse, [0.5], delta=delta, pool_size=given.pool_size)[0.5],
         int((gaps > 0).sum()),
+        other.notes,
     )
 
 

@@ -13,6 +13,7 @@ from latecomer.certify.together import LossAnswers, together
 from latecomer.certify.topics import (
     loss_statements,
     mean_sentence,
+    next_note,
     next_sentence,
     shown_up,
     topics,
@@ -100,11 +101,11 @@ def _holds(held: list[Certificate], spent: list[str]) -> list[str]:
 
 
 def _next_line(proved: LossCertificate | NextClient, issued: Certificate) -> str:
-    which = (
-        f"conformal quantile (rank {proved.rank} of {proved.n_clients})"
-        if proved.rank <= proved.n_clients
-        else f"says nothing: needs {proved.clients_needed} clients or more at this alpha"
-    )
+    which = next_note(proved.rank, proved.n_clients, proved.clients_needed, issued)
+    if proved.rank <= proved.n_clients:
+        which = (
+            f"conformal quantile (rank {proved.rank} of {proved.n_clients}){which and f'; {which}'}"
+        )
     return f"  {'loss of the next client':<34} <= {shown_up(issued)}   {which}"
 
 
@@ -130,16 +131,20 @@ def _orders(proved: LossCertificate) -> str:
     return f"{proved.orders} orders of the losses drawn afresh"
 
 
+def _margin(proved: LossCertificate | MeanLoss) -> str:
+    # What is left of a difference of two equal numbers is no margin.
+    return rounded(round(float(proved.price_paid or 0.0), 12), decimals=3)
+
+
 def _mean_lines(proved: LossCertificate | MeanLoss, issued: Certificate) -> list[str]:
     pool = proved.pool_size
     who = "clients like these" if pool is None else f"the pool of {pool} clients"
-    paid = float(proved.price_paid or 0.0)
     least = rounded(proved.reference_price, decimals=3)
     rule = best_of_rule(proved.best_of) if proved.best_of else RULES[proved.rule]
     empty = "; says nothing: it is the largest loss" if bool(issued.vacuous) else ""
     lines = [
         f"  {f'mean loss of {who}':<34} <= {shown_up(issued)}"
-        f"   {rule.certify_words or rule.words}; margin {rounded(paid, decimals=3)}, least margin"
+        f"   {rule.certify_words or rule.words}; margin {_margin(proved)}, least margin"
         f" for equal scores {least}{empty}"
     ]
     if proved.seed is not None and not proved.in_order:
@@ -194,13 +199,11 @@ def _figures(proved: LossCertificate) -> Iterator[str]:
     if proved.next_client is None:
         yield "  the whole pool was scored: there is no next client"
     else:
-        enough = proved.rank <= proved.n_clients
-        few = "" if enough else f"says nothing: takes {proved.clients_needed} clients"
-        yield _figure("loss of the next client", proved.next_client, proved.alpha, few)
+        empty = next_note(proved.rank, proved.n_clients, proved.clients_needed, proved.next_client)
+        yield _figure("loss of the next client", proved.next_client, proved.alpha, empty)
     if proved.certificate is not None:
-        paid = rounded(float(proved.price_paid or 0.0), decimals=3)
         least = rounded(proved.reference_price, decimals=3)
-        yield f"Margin {paid}; least margin for equal scores {least}."
+        yield f"Margin {_margin(proved)}; least margin for equal scores {least}."
     yield from wrapped(f"Settled beforehand: {of_plan(proved)}.")
     if proved.seed is not None and not proved.in_order:
         spread = proved.orders_sd

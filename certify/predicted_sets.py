@@ -9,7 +9,6 @@ import io
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from os import PathLike
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Array
-from latecomer.bounds.checks import failure_probability
+from latecomer.bounds.checks import exactly, failure_probability
 from latecomer.bounds.next_client import client_threshold, confident_threshold
 from latecomer.certify.points import PointRows, Points, read_points
 from latecomer.certify.table import Source
@@ -115,7 +114,7 @@ def clients_needed(alpha: float) -> int:
     >>> clients_needed(0.1), clients_needed(0.05), clients_needed(0.3)
     (9, 19, 3)
     """
-    return math.ceil(1 / Fraction(repr(float(alpha)))) - 1
+    return math.ceil(1 / exactly(alpha)) - 1
 
 
 def refuse_too_few(n_clients: int, alpha: float, *, called: str = "") -> None:

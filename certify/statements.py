@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latecomer.bounds.certificate import Array, Certificate, Orders, scaled_up
-from latecomer.bounds.checks import failure_probability
+from latecomer.bounds.checks import exactly, failure_probability
 from latecomer.bounds.held_out.losses import conformal
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
 from latecomer.certify.arguments import Stated
@@ -409,8 +409,7 @@ def _orders_dict(orders: Orders | None) -> dict[str, Any]:
 
 
 def _conformal_rank(k: int, alpha: float) -> tuple[int, int]:
-    # Use alpha as written in decimal, not its binary neighbour: 0.1 needs 9 clients, not 10.
-    exact = Fraction(repr(alpha))
+    exact = exactly(alpha)
     return math.ceil((1 - exact) * (k + 1)), math.ceil(1 / exact) - 1
 
 

@@ -88,7 +88,7 @@ def _read_series(series: Any, rows: Rows) -> None:
     """Read a series, whose index holds the clients."""
     from latecomer.reading.column_names import averaged_over
 
-    over = averaged_over([str(name) for name in series.index.names])
+    over = averaged_over([str(name) for name in series.index.names], models=True)
     if over and series.index.nlevels == 1:
         raise InputError(f"losses: the index must hold the clients, got {over!r}")
     _read_pairs("losses", series.items(), rows)

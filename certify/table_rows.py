@@ -208,12 +208,17 @@ class Rows:
             notes.append(f"{len(self.loss)} rows of {clients}, averaged")
             from latecomer.reading.column_names import averaged_over
 
-            over = averaged_over(self.columns)
+            over = averaged_over(self.columns, models=True)
             if over:
                 notes.append(
                     f"warning: a client's rows were averaged over the column {over!r}; keep one"
                     f" {over} a client if the certificate is about that one"
                 )
+        elif any(heft != self.weight[0] for heft in self.weight):
+            notes.append(
+                "warning: weights tell the rows of one client apart, not clients: each has one row"
+                " here, and all count alike"
+            )
         return (*notes, *self.spelt.notes(), *self.groups_spelt.notes())
 
     def _refuse(self, where: str, client: str, loss: Any, weight: Any) -> None:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from latecomer.bounds.certificate import Certificate
+from latecomer.bounds.checks import exactly
 from latecomer.certify.rule import Rule
 from latecomer.certify.statements import LossCertificate
 
@@ -115,8 +116,7 @@ class Together:
         >>> Together({"mean": 0.05, "next client": 0.1}).probability
         0.85
         """
-        # The levels as they are written, in decimal: .05 and .1 leave .85, not its neighbour.
-        spent = sum((Fraction(repr(float(level))) for level in self.levels.values()), Fraction(0))
+        spent = sum(map(exactly, self.levels.values()), Fraction(0))
         return float(max(Fraction(0), 1 - spent))
 
     @property

@@ -318,9 +318,8 @@ def _group(name: str, one: LossCertificate) -> Said:
     if one.certificate is not None and bool(one.certificate.vacuous):
         noted.insert(0, "says nothing: the largest loss")
     if one.next_client is not None:
-        enough = one.rank <= one.n_clients
-        few = "" if enough else f", says nothing: takes {one.clients_needed} clients"
-        noted.append(f"next client <= {shown_up(one.next_client)}{few}")
+        empty = next_note(one.rank, one.n_clients, one.clients_needed, one.next_client)
+        noted.append(f"next client <= {shown_up(one.next_client)}{empty and f', {empty}'}")
     return Said(
         f"mean loss of {name}",
         math.nan if one.certificate is None else float(one.certificate),
@@ -329,10 +328,19 @@ def _group(name: str, one: LossCertificate) -> Said:
     )
 
 
+def next_note(rank: int, n_clients: int, needed: int, issued: Certificate) -> str:
+    """Say why a bound of the next client's loss says nothing; no text if it says something."""
+    if rank > n_clients:
+        return f"says nothing: takes {needed} clients"
+    return "says nothing: the largest loss" if bool(issued.vacuous) else ""
+
+
 def against(one: Compared, other: str, delta: float) -> Topic:
     """Return the statements on two models."""
+    noted = f" ({'; '.join(one.notes)})" if one.notes else ""
     heading = (
-        f"Against {other}, on the same {count(one.n_clients, 'client')}, each statement at delta"
+        f"Against {other}{noted}, on the same {count(one.n_clients, 'client')}: differences are"
+        f" losses here less losses there, worse is a larger loss here; each statement at delta"
         f" {delta:g}:"
     )
     difference, worse = shown_up(one.certificate), shown_up(one.worse)
@@ -343,7 +351,12 @@ def against(one: Compared, other: str, delta: float) -> Topic:
             difference,
             f"sampled {one.difference:+.3f}",
         ),
-        Said("share of clients served worse", float(one.worse), worse, f"{one.n_worse} sampled"),
+        Said(
+            "share of clients served worse",
+            float(one.worse),
+            worse,
+            f"{one.n_worse} of {one.n_clients} sampled",
+        ),
     )
     closing = f"Holds if: {'; '.join(one.certificate.assumptions)}."
     return Topic("against", heading, said, closing, assumes=True)

@@ -153,6 +153,23 @@ def output_file(
         _check_folder(key, text)
 
 
+def html_file(key: str, path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> None:
+    """Refuse what `output_file` refuses, and a file that seems to be no HTML page.
+
+    Examples
+    --------
+    >>> html_file("--report", "page.pdf")
+    Traceback (most recent call last):
+    latecomer.errors.InputError: --report writes HTML and must end in .html or in nothing, got \
+'page.pdf'
+    """
+    output_file(key, path, inputs)
+    if Path(path).suffix.lower() not in ("", ".html", ".htm"):
+        raise InputError(
+            f"{key} writes HTML and must end in .html or in nothing, got {os.fspath(path)!r}"
+        )
+
+
 def _loses_nothing(key: str, text: str, inputs: Iterable[Any], *, grows: bool = False) -> bool:
     """Refuse what is no file, or is an input; return whether a file is made or replaced."""
     kind = _kind_of(key, text) or ("folder" if text.endswith(os.sep) else "")

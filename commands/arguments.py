@@ -137,7 +137,10 @@ def numbers(option: str, text: str | None) -> list[float]:
     try:
         return [float(_plain(part)) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(f"{option} must be numbers with commas between, got {text!r}") from error
+        again = "; several kinds are given one --shift each" if "=" in text else ""
+        raise InputError(
+            f"{option} must be numbers with commas between, got {text!r}{again}"
+        ) from error
 
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:

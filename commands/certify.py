@@ -12,7 +12,7 @@ import typer
 
 import latecomer
 from latecomer.certify.words import wrapped
-from latecomer.checks import output_file
+from latecomer.checks import html_file, output_file
 from latecomer.commands.arguments import Json, Long, numbers, real_option, whole_option
 from latecomer.errors import InputError, nearest
 from latecomer.files import ending, named
@@ -219,7 +219,7 @@ def _files(
     if file is None:
         raise InputError("missing argument 'FILE'")
     if report is not None:
-        output_file("--report", report, [file, against, serve])
+        html_file("--report", report, [file, against, serve])
     with named("standard input"):
         source = ending(sys.stdin.buffer).read() if file == "-" else file
     if sets is None:

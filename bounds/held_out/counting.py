@@ -7,7 +7,6 @@ eta at which all k statements together hold with probability 1 - delta: where
 its ends.
 """
 
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -128,8 +127,7 @@ def conformal(*, losses: ArrayLike, alpha: ArrayLike, loss_max: float = 1.0) -> 
     scores = checks.losses_in("losses", losses, loss_max=top)
     miss = checks.failure_probability("alpha", alpha)
     k = scores.shape[-1]
-    # In fractions, since in floats the product (1 - alpha)(k + 1) may just miss a whole number.
-    allowed = [int(Fraction(repr(float(level))) * (k + 1)) for level in miss.ravel()]
+    allowed = [int(checks.exactly(level) * (k + 1)) for level in miss.ravel()]
     rank = k + 1 - np.asarray(allowed, dtype=np.int64).reshape(miss.shape)
     shape = np.broadcast_shapes(scores.shape[:-1], rank.shape)
     ordered = np.broadcast_to(np.sort(scores, axis=-1), (*shape, k))

@@ -36,7 +36,7 @@ from latecomer.certify.statements import LossCertificate
 from latecomer.certify.together import LossAnswers, together
 from latecomer.certify.topics import loss_statements, shown_up, topics
 from latecomer.certify.words import BALLS, NOTHING_NEW, count, rounded
-from latecomer.checks import output_file
+from latecomer.checks import html_file
 from latecomer.files import at_home, write_atomic
 
 _MOST_LEVELS, _MOST_GROUPS, _LONGEST_NAME = 600, 30, 24
@@ -318,7 +318,7 @@ def write_report(certified: LossAnswers, path: str | PathLike[str], *, source: s
     InputError
         Where the file is one that the losses came from, a folder or another thing that is no file.
     """
-    output_file("path", path, certified.sources)
+    html_file("path", path, certified.sources)
     place = at_home(path)
     write_atomic(place, loss_page(_page(certified, source)))
     return place

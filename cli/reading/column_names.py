@@ -57,6 +57,9 @@ _OVER = frozenset(
         "snapshot",
     ]
 )
+_MODELS = _words(
+    "model method algorithm algo approach strategy learner classifier predictor system variant"
+)
 _BESIDE = frozenset(
     [
         "num",
@@ -244,17 +247,22 @@ def means_client(name: str) -> bool:
     return SequenceMatcher(None, "client", name.casefold()).ratio() >= 0.8
 
 
-def averaged_over(names: Sequence[str]) -> str:
+def averaged_over(names: Sequence[str], *, models: bool = False) -> str:
     """Return the first name under which one client's rows are usually told apart, or no text.
+
+    Of losses ``models`` tell them apart, too; of features a model is one.
 
     Examples
     --------
     >>> averaged_over(["client", "Round", "loss"]), averaged_over(["client", "loss"])
     ('Round', '')
+    >>> averaged_over(["client", "Method"]), averaged_over(["client", "Method"], models=True)
+    ('', 'Method')
     """
+    over = _OVER | _MODELS if models else _OVER
     for name in names:
-        words = {word if word in _OVER else word.removesuffix("s") for word in name_words(name)}
-        if words & _OVER and words <= _OVER | _BESIDE:
+        words = {word if word in over else word.removesuffix("s") for word in name_words(name)}
+        if words & over and words <= over | _BESIDE | {"name"}:
             return name
     return ""
 

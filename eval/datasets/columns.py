@@ -39,6 +39,7 @@ from latecomer.reading.delimited import (
 from latecomer.reading.ids import (
     first_gap,
     holds_quantity,
+    is_gap,
     refuse_labels,
     spelt_array,
     stands_for_none,
@@ -549,11 +550,9 @@ def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
             for i, cell in enumerate(cells)
             if not (REAL.fullmatch(str(cell)) if text else _array(cell).dtype.kind in "biuf")
         )
-        commas = any(map(decimal_comma, cells)) if text else False
-        hint = "are these decimal commas?" if commas else "features names the columns of numbers"
         raise InputError(
             f"{column} must hold numbers, or vectors of one length, got "
-            f"{next(told, 'others')}: {hint}, image one of pictures"
+            f"{next(told, 'others')}: {_remedy(cells, name, text=text)}"
         )
     block = array.reshape(len(array), -1)
     kept = as_float32(block, [column] * block.shape[1])
@@ -561,8 +560,23 @@ def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
     if wrong.any():
         row = int(np.argmax(wrong))
         value = block[row][~np.isfinite(kept[row])][0]
-        raise InputError(f"{column} must hold finite float32 numbers, got {value:g} in row {row}")
+        hint = "; fill gaps, or leave out their rows" if np.isnan(value) else ""
+        raise InputError(
+            f"{column} must hold finite float32 numbers, got {value:g} in row {row}{hint}"
+        )
     return kept
+
+
+def _remedy(cells: Any, name: str, *, text: bool) -> str:
+    """Say what makes features of a column that holds something else than numbers."""
+    held = [cell for cell in cells if isinstance(cell, str) and not REAL.fullmatch(cell)]
+    if text and any(map(decimal_comma, held)):
+        return "are these decimal commas?"
+    if held and all(not cell.strip() or is_gap(cell) for cell in held):
+        return "fill gaps, or leave out their rows"
+    if len(held) == len(cells) and len(set(held)) <= 20:
+        return f"pandas.get_dummies(frame, columns=[{name!r}], dtype=int) makes numbers of it"
+    return "features names the columns of numbers, image one of pictures"
 
 
 def columns_of(

@@ -138,7 +138,8 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
     further = max((name.count("\n") for name in broken.values()), default=0)
     each = 0.52 + 0.14 * further if narrow else 0.42
     figure, [axes] = sheet(width, 0.9 + each * max(len(names), 1))
-    axes.axvline(0, color=INK, linewidth=0.8)
+    if not narrow:
+        axes.axvline(0, color=INK, linewidth=0.8)
     for row, (pair, name) in enumerate(broken.items()):
         look, mean = looks[pair[0]], summary[pair]
         seeds = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]["gap"]
@@ -149,6 +150,8 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
         axes.plot(100 * seeds, apart, look.mark, color=look.colour, alpha=0.85)
         axes.plot([100 * mean["mean"]] * 2, [row - 0.26, row + 0.26], color=INK, linewidth=1.6)
         if narrow:
+            # The line at 0 leaves out the words, which stand within the axes.
+            axes.vlines(0, row - 0.31, row + 0.31, color=INK, linewidth=0.8)
             _inside(axes, row - 0.33, 0.0, "left", name)
             _inside(axes, row - 0.33, 1.0, "right", text)
         else:

@@ -14,7 +14,15 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from latecomer.certify.page.svg import INK, WIDE
 from latecomer.certify.words import DASH, count, number, percent
 from latecomer.eval.results.rows import RunRecord
-from latecomer.reports.display.drawing import NAMED, Looks, leaders, sheet, shown, styled
+from latecomer.reports.display.drawing import (
+    NAMED,
+    Looks,
+    along_rounds,
+    leaders,
+    sheet,
+    shown,
+    styled,
+)
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, Text
@@ -70,6 +78,7 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
                 color=looks[label].colour, linestyle=LINES[group], linewidth=1.5 if whole else 1.0,
                 markersize=3.6,
             )  # fmt: skip
+    along_rounds(axes)
     axes.set_xlabel("rounds of training")
     axes.set_ylabel("error (%)")
     axes.set_ylim(bottom=0)
@@ -155,6 +164,7 @@ def draw_losses(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fi
         for _, own in frame[frame["label"] == label].groupby("seed"):
             panel.plot(own["round"], own["loss"], color=looks[label].colour, linewidth=1.0)
         panel.set_title(fill(model_called(label), 22), fontsize=8, fontweight="normal")
+        along_rounds(panel)
         panel.grid()
     for panel in axes[len(labels) :]:
         panel.set_visible(False)
@@ -335,6 +345,7 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
+    along_rounds(axes)
     axes.set_xlabel("rounds of training")
     axes.set_ylabel("squared gradient norm")
     axes.set_xlim(left=0, right=float(np.max(frame["round"])) * 1.02)

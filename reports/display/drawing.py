@@ -25,6 +25,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from latecomer.certify.page.svg import INK, MUTED
 from latecomer.eval.names import method_facts
@@ -267,6 +268,11 @@ def sheet(
     figure = Figure(figsize=(width, height))
     figure.set_layout_engine("constrained")
     return figure, list(figure.subplots(lines, columns, squeeze=False, **grid).ravel())
+
+
+def along_rounds(axes: Axes) -> None:
+    """Mark whole numbers alone along an axis of rounds, however few they are."""
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
 
 
 def apart(heights: Sequence[float], *, step: float, top: float) -> list[float]:

@@ -183,7 +183,7 @@ def answer_certificate(material: Material) -> Answer | None:
     said = statement({**first, "others": float("nan")} if first["mostly"] else first)
     by = sentence_case(bound_name(str(first["bound"])))
     about = "" if choice or after else f", {names[model_of(first)]}"
-    more = [f"{by}{about}: {said}", _other_populations(material, first) or _spread(errors)]
+    more = [f"{by}{about}: {said}", _other_populations(material, first) or spread_words(errors)]
     if choice:
         more.append(after_words(after, declared, names))
     curves = population_plot(material, "answer-populations")
@@ -233,11 +233,16 @@ def _whom(first: Mapping[str, Any]) -> str:
     return "a client that joins, drawn like the certified ones,"
 
 
-def _spread(errors: NDArray[np.float64]) -> str:
+def spread_words(errors: NDArray[np.float64]) -> str:
+    """Say how the certified clients' errors differ, and no number twice."""
+    median, worst = float(np.median(errors)), float(errors.max())
     tenth = float(np.quantile(errors, 0.9, method="higher"))
+    if median == worst:
+        return f"All of its clients had {percent(worst)} error."
+    between = f", one in ten at least {percent(tenth)}" if median < tenth < worst else ""
     return (
-        f"Its clients differ: the median one had {percent(float(np.median(errors)))} error, one in "
-        f"ten at least {percent(tenth)}, the worst {percent(float(errors.max()))}."
+        f"Its clients differ: the median one had {percent(median)} error{between}, the worst "
+        f"{percent(worst)}."
     )
 
 

@@ -58,6 +58,12 @@ from latecomer.reports.words import (
 
 Words = Callable[[float], str]
 
+
+def _first_digit(value: float) -> str:
+    """Write an estimated deviation in the digit that it has."""
+    return number(float(f"{value:.1g}"))
+
+
 QUANTITIES: tuple[tuple[str, str, Words], ...] = (
     ("gibbs_error", "error of drawn models", percent),
     ("mean_parameter_error", "error of the fixed weights", percent),
@@ -71,7 +77,7 @@ QUANTITIES: tuple[tuple[str, str, Words], ...] = (
     ("n_priors", "variances tried", number),
     ("n_draws", "draws", number),
     ("orders", "orders averaged over", number),
-    ("orders_sd", "sd over other orders", number),
+    ("orders_sd", "sd over other orders", _first_digit),
 )
 """Inputs of certificates that say how a value came about, with their headings."""
 MEANT = {

@@ -7,13 +7,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import latecomer
 from latecomer.bounds import product_from_sum
 from latecomer.certify.rule import BEST_OF, DEFAULT_RULE, MEAN_RULES, RULES, rules_for
 from latecomer.commands.app import app
-from latecomer.eval import certify_above, certify_against, certify_groups, certify_shifted
+from latecomer.errors import InputError
+from latecomer.eval import (
+    certify_above,
+    certify_against,
+    certify_groups,
+    certify_shifted,
+)
 
 RUNNER = CliRunner()
 DRAWN = random.Random(5).sample(range(1, 43), 42)
@@ -142,6 +150,47 @@ def test_tails_groups_and_another_model(losses: str, others: str) -> None:
         "exceeds that of the clients scored, for all thresholds at once, by at most",
     ):
         assert words in shown
+
+
+def test_a_comparison_says_which_is_taken_from_which(losses: str, others: str) -> None:
+    for shown in (text(losses, "--against", others), text(losses, "--against", others, "--long")):
+        words = " ".join(shown.split())
+        assert "differences are losses here less losses there, worse is a larger loss here" in words
+        assert " of 42 sampled" in words
+
+
+def test_a_bound_of_the_next_client_at_the_largest_loss_says_nothing(tmp_path: Path) -> None:
+    rows = [f"{i},{int(i % 5 == 0)},{'xy'[i % 2]}" for i in range(60)]
+    table = tmp_path / "zero_one.csv"
+    table.write_text("\n".join(["client,loss,site", *rows]))
+    line = "loss of the next client            <= 1.000   says nothing: the largest loss"
+    assert line in text(str(table))
+    assert "(rank 55 of 60); says nothing: the largest loss" in text(str(table), "--long")
+    grouped = " ".join(text(str(table), "--by", "site").split())
+    assert grouped.count("next client <= 1.000, says nothing: the largest loss") == 2
+
+
+def test_a_pool_that_was_scored_whole_leaves_no_margin(losses: str) -> None:
+    assert "Margin 0.000; least margin" in text(losses, "--pool-size", "42")
+
+
+def test_a_share_of_alpha_takes_no_client_more_than_it_must() -> None:
+    three = pd.DataFrame({"client": range(87), "loss": 0.1, "site": ["x", "y", "z"] * 29})
+    each = certify_groups(three, "site").values()
+    assert [(one.n_clients, float(one.next_client)) for one in each] == [(29, 0.1)] * 3
+
+
+def test_a_page_is_not_written_under_the_name_of_another_kind(losses: str, tmp_path: Path) -> None:
+    said = refused(losses, "--report", str(tmp_path / "page.pdf"))
+    assert "--report writes HTML and must end in .html or in nothing, got" in said
+    with pytest.raises(InputError, match="path writes HTML"):
+        latecomer.certify_losses(losses).report(tmp_path / "page.pdf")
+    assert not (tmp_path / "page.pdf").exists()
+
+
+def test_two_shifts_in_one_option_are_told_how_to_be_given(losses: str) -> None:
+    said = refused(losses, "--shift", "kl=.1,tv=.1")
+    assert "got '.1,tv=.1'; several kinds are given one --shift each" in said
 
 
 @pytest.mark.slow
@@ -371,7 +420,7 @@ def test_one_client_and_one_group_are_singular(tmp_path, monkeypatch):
     asked = ["--by", "site", "--against", "other.csv", "--report", "page.html", "--seed", "1"]
     told = CliRunner().invoke(app, ["certify", "one.csv", *asked]).stdout
     assert "Groups by site: the 1 has delta and alpha" in told
-    assert "on the same 1 client, each" in told
+    assert "on the same 1 client: differences" in " ".join(told.split())
     assert "1 client, mean 0.200" in told
     assert "The share of the 1 client with" in Path("page.html").read_text("utf-8")
     summed = ["certify", "--log-sum", ".1", "--clients", "1", "--gamma", ".1"]

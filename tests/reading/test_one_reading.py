@@ -130,6 +130,30 @@ def test_columns_that_part_a_clients_rows_are_warned_of(column):
     assert certify_losses(weighted).notes == ("3 rows of 2 clients, averaged",)
 
 
+@pytest.mark.parametrize("column", ["model", "Method", "algorithm_name", "models"])
+def test_losses_of_several_models_are_not_averaged_without_a_word(column, tmp_path):
+    frame = pd.DataFrame({"client": ["a", "b"] * 2, column: ["x", "x", "y", "y"], "loss": 0.5})
+    warned = f"warning: a client's rows were averaged over the column {column!r}; keep one"
+    assert any(note.startswith(warned) for note in certify_losses(frame).notes)
+    assert f"the index must hold the clients, got {column!r}" in refusal(
+        frame.groupby(column).loss.mean()
+    )
+    frame.to_csv(tmp_path / "losses.csv", index=False)
+    once = {"a": 0.5, "b": 0.5}
+    shown = str(certify_losses(once, against=tmp_path / "losses.csv"))
+    assert "losses.csv (4 rows of 2 clients, averaged; warning" in " ".join(shown.split())
+
+
+def test_weights_that_weigh_nothing_are_told_of():
+    frame = pd.DataFrame({"client": ["a", "b"], "loss": 0.5, "weight": [10, 5000]})
+    assert certify_losses(frame).notes == (
+        "warning: weights tell the rows of one client apart, not clients: each has one row here,"
+        " and all count alike",
+    )
+    assert certify_losses(frame.assign(weight=7)).notes == ()
+    assert certify_losses(pd.concat([frame, frame])).notes == ("4 rows of 2 clients, averaged",)
+
+
 def test_several_levels_of_an_index_are_no_clients():
     rows = pd.read_csv(TABLES / "rounds.csv")
     by = rows.groupby(["client", "round"]).loss.mean()

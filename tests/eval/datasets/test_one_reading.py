@@ -141,6 +141,13 @@ def test_a_misspelt_client_is_no_feature(tmp_path, name):
         ("a,label,client\n1,0,x\n# end\n2,1,y\n", "line 3: 1 values, but the header has 3 columns"),
         ("a,label,client\n1,0,x\n0,5,1,y\n", "line 3: 4 values, but the header has 3 columns: dec"),
         ('a,label,client\n"0,5",0,x\n"0,7",1,y\n', "are these decimal commas?"),
+        ("a,label,client\n1,0,x\n,1,y\n", "got '' in row 1: fill gaps, or leave out their rows"),
+        ("a,label,client\n1,0,x\nNA,1,y\n", "got 'NA' in row 1: fill gaps, or leave out"),
+        (
+            "a,label,client\nf,0,x\nm,1,y\n",
+            "get_dummies(frame, columns=['a'], dtype=int) makes",
+        ),
+        ("a,label,client\nf,0,x\n1,1,y\n", "features names the columns of numbers, image one"),
         ("a,label,client\n1,0,x\n2,1\n", "line 3: 2 values, but the header has 3 columns"),
         ("a,a,label\n1,2,0\n", "names a column twice"),
         ("a,label,client\n1,ill,x\n2,ill ,y\n", "are one label, 'ill': write every class one way"),

@@ -277,6 +277,23 @@ def test_every_figure_is_public_and_has_a_frame(name):
     assert callable(getattr(reports, f"{name}_figure"))
 
 
+def test_no_line_crosses_the_words_of_a_narrow_gap_figure(made_up_rows):
+    figure = reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS), width=NARROW)
+    (axes,) = figure.axes
+    at_zero = [one.get_segments()[0][:, 1] for one in axes.collections]
+    assert len(at_zero) == len(axes.texts) / 2
+    assert not any(list(line.get_xdata()) == [0, 0] for line in axes.lines)
+    for bottom in (text.get_position()[1] for text in axes.texts):
+        top = bottom - 0.3  # the axis points down
+        assert not any(min(ends) < bottom and max(ends) > top for ends in at_zero)
+
+
+def test_rounds_are_whole_however_few():
+    frame = pd.DataFrame({"label": "pefll", "seed": 0, "round": [1, 2], "loss": [0.5, 0.4]})
+    panel = draw_losses(frame, looks(["pefll"])).axes[0]
+    assert [tick for tick in panel.get_xticks() if 1 <= tick <= 2] == [1, 2]
+
+
 def test_figures_leave_matplotlib_alone(made_up_rows):
     before = dict(mpl.rcParams)
     figure = reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS), width=NARROW)

@@ -16,6 +16,7 @@ from latecomer.reports.display.pictures import Picture, Writer, download
 from latecomer.reports.frames.bounds import bound_frame, ledger_frame
 from latecomer.reports.frames.gaps import gap_frame
 from latecomer.reports.guarantees.each_bound import (
+    QUANTITIES,
     bound_table,
     parts_frame,
     parts_table,
@@ -348,3 +349,9 @@ class Plain(Writer):
 
     def picture(self, plot):
         return Picture(plot, Markup(""), None, download(plot.name, ""))
+
+
+@pytest.mark.parametrize(("sd", "said"), [(0.0005607, "0.0006"), (0.0, "0"), (np.nan, DASH)])
+def test_an_estimated_deviation_has_one_digit(sd, said):
+    words = {key: write for key, _, write in QUANTITIES}
+    assert words["orders_sd"](sd) == said

@@ -12,7 +12,7 @@ from latecomer import bounds
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.chosen import after_looking, choose, dropped_systems
-from latecomer.reports.guarantees.certificate import declared_certificates, looked_at
+from latecomer.reports.guarantees.certificate import declared_certificates, looked_at, spread_words
 from latecomer.reports.page.questions import ASKS
 
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
@@ -227,3 +227,16 @@ def rows_of(losses: np.ndarray, delta: float) -> tuple[pd.DataFrame, pd.DataFram
         for client, loss in enumerate(own)
     ]
     return pd.DataFrame(issued), pd.DataFrame(errors)
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ([0.0] * 38 + [0.2, 0.4], "had 0.0% error, the worst 40.0%."),
+        ([0.1] * 15 + [0.2] * 5, "had 10.0% error, the worst 20.0%."),
+        ([0.0] * 15 + [0.2] * 4 + [0.4], "had 0.0% error, one in ten at least 20.0%, the worst"),
+        ([0.1] * 20, "All of its clients had 10.0% error."),
+    ],
+)
+def test_the_spread_of_clients_says_no_number_twice(errors, said):
+    assert said in spread_words(np.array(errors))
