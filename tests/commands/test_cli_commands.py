@@ -203,8 +203,7 @@ def test_certify_on_five_clients(five: str) -> None:
         "  mean loss of clients like these    <= 0.503   blend of the product rule and bets over"
         " drawn orders; margin 0.411, least margin for equal scores 0.409",
         "  by 256 orders drawn with --seed 1, sd 0 over such draws",
-        "  loss of the next client            <= 1.000   says nothing: needs 9 clients or more"
-        " at this alpha",
+        "  loss of the next client            <= 1.000   says nothing: takes 9 clients",
         "With probability at least 95% over the choice of these 5 clients and orders drawn afresh"
         " by seed 1, the mean loss over the population that these clients were drawn from,"
         " each served by the model that was scored, is at most 0.503: expected losses, over"
