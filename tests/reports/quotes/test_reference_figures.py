@@ -30,6 +30,7 @@ from of_odpfl import (
 )
 from of_pefll_and_pfedhn import (
     handicapped_fedavg,
+    handicapped_local,
     knn_per_at_length,
     local_at_length,
     newcomers_of_pfedhn,
@@ -85,6 +86,7 @@ QUOTES = {
     "- `digits-all-methods-16x16`": all_methods_on_an_npz,
     "- `pefll-table1-5000-rounds`": pefll_table1_at_length,
     "- `handicapped-fedavg`": handicapped_fedavg,
+    "- `handicapped-local`": handicapped_local,
     "- `pefll-table1-5000-rounds-pefll`": pefll_of_three_seeds,
     "- `pefll-table1-5000-rounds-masked`": pefll_masked_at_length,
     "- `pefll-table1-local-200-epochs`": local_at_length,
