@@ -159,6 +159,7 @@ def exactly(level: float) -> Fraction:
     """Return the number that a float was written as: a short fraction, else its decimal.
 
     In floats a whole number may just be missed: .1 must take 9 clients, and a third of it 29.
+    A share of a level was rounded twice, as a decimal and when it was divided.
 
     Examples
     --------

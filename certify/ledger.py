@@ -14,7 +14,6 @@ first line, given away before the first client, proves that the plan came first;
 that what is before it was not changed since.
 """
 
-import fcntl
 import json
 import math
 import os
@@ -31,7 +30,7 @@ from typing import Any
 
 from latecomer.certify.watching import Moment, WatchPlan, moments_after, watch_plan
 from latecomer.errors import InputError
-from latecomer.files import content_of, ending, named, sync_folder
+from latecomer.files import content_of, ending, lock_file, named, sync_folder
 
 _FORMAT = 2
 _BEGINS = f'{{"latecomer":"watch","format":{_FORMAT},'.encode("ascii")
@@ -354,7 +353,7 @@ def writing(
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(handle, wait=False)
         except BlockingIOError as error:
             raise InputError(f"{path}: another process is writing it") from error
         yield handle, _mended(path, handle, plan, model)

@@ -179,14 +179,22 @@ def _draft_of(target: Path) -> tuple[int, Path]:
         draft = target.parent / f".{target.name[:40]}.{mark}.tmp"
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with contextlib.suppress(OSError):
-            _lock(handle, wait=True)
+            lock_file(handle, wait=True)
         if draft.exists():
             return handle, draft
         os.close(handle)  # before it was locked, another process took it for one left behind
 
 
-def _lock(handle: int, *, wait: bool) -> None:
-    """Lock an open file; OSError where it, or its file system, or this system, cannot be."""
+def lock_file(handle: int, *, wait: bool) -> None:
+    """Lock an open file until it is closed, for every process of this machine.
+
+    Raises
+    ------
+    BlockingIOError
+        Somebody else holds it, unless to ``wait`` is asked for.
+    OSError
+        Its file system, or this system, locks no files.
+    """
     try:
         import fcntl
     except ModuleNotFoundError as error:
@@ -215,7 +223,7 @@ def _remove_drafts(target: Path, handle: int) -> None:
                 continue
             # Held, another user's, or removed by somebody faster: it stays.
             with contextlib.suppress(OSError), open(entry.path, "r+b") as draft:
-                _lock(draft.fileno(), wait=False)
+                lock_file(draft.fileno(), wait=False)
                 os.unlink(entry.path)
 
 

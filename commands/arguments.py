@@ -137,10 +137,7 @@ def numbers(option: str, text: str | None) -> list[float]:
     try:
         return [float(_plain(part)) for part in text.split(",")]
     except ValueError as error:
-        again = "; several kinds are given one --shift each" if "=" in text else ""
-        raise InputError(
-            f"{option} must be numbers with commas between, got {text!r}{again}"
-        ) from error
+        raise InputError(f"{option} must be numbers with commas between, got {text!r}") from error
 
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:

@@ -321,6 +321,11 @@ def _balls(shifts: list[str], subgroup: str | None) -> dict[str, list[float]]:
             raise InputError(
                 f"--shift must be kl=, tv= or chi2= with radii, got {text!r}{nearest(ball, _BALLS)}"
             )
+        if "=" in radii:
+            raise InputError(
+                f"--shift {ball} must be numbers with commas between, got {radii!r}; several kinds "
+                "are given one --shift each"
+            )
         radii_by_ball[ball] = radii_by_ball.get(ball, []) + numbers(f"--shift {ball}", radii)
     if subgroup is not None:
         radii_by_ball["subgroup"] = numbers("--subgroup", subgroup)

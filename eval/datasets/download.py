@@ -1,7 +1,6 @@
 """Downloads that resume and are kept only when intact: files, then whole data sets."""
 
 import errno
-import fcntl
 import json
 import os
 import re
@@ -19,7 +18,7 @@ import numpy as np
 from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.reader import Archive, data_root, reading
 from latecomer.eval.datasets.registry import DATASETS, SOURCES, Source, load_dataset
-from latecomer.files import sum_of, sync_folder, write_atomic
+from latecomer.files import lock_file, sum_of, sync_folder, write_atomic
 
 OnBytes = Callable[[str, int, int], None]
 """Called with the file, the bytes downloaded so far and the total bytes (0: unknown)."""
@@ -361,7 +360,7 @@ def _in_turn(folder: Path) -> Iterator[None]:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
     try:
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            lock_file(handle, wait=True)
         yield
     finally:
         os.close(handle)

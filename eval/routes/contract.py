@@ -332,11 +332,12 @@ def _facts(outcome: Outcome) -> list[Row]:
 def _with_left_out(
     rows: list[Row], facts: list[Row], n_left_out: int
 ) -> tuple[list[Row], list[Row]]:
-    """Say of every route's certificates how many clients are in no pool; R0 has said so of its."""
+    """Say of every route's certificates how many clients are in no pool, unless it did itself."""
+    said = {fact["bound"] for fact in facts if fact["name"] == "n_left_out"}
 
     def silent(one: Row) -> bool:
-        route = str(one.get("bound")).partition(":")[0]
-        return route in ROUTES and route != "r0"
+        bound = str(one.get("bound"))
+        return bound.partition(":")[0] in ROUTES and bound not in said
 
     totals = [
         row

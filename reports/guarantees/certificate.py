@@ -235,10 +235,13 @@ def _whom(first: Mapping[str, Any]) -> str:
 
 def spread_words(errors: NDArray[np.float64]) -> str:
     """Say how the certified clients' errors differ, and no number twice."""
-    median, worst = float(np.median(errors)), float(errors.max())
+    least, median, worst = (float(one(errors)) for one in (np.min, np.median, np.max))
     tenth = float(np.quantile(errors, 0.9, method="higher"))
-    if median == worst:
+    if least == worst:
         return f"All of its clients had {percent(worst)} error."
+    if median == worst:
+        alike = f"the median one had as much error as the worst, {percent(worst)}"
+        return f"Its clients differ: {alike}."
     between = f", one in ten at least {percent(tenth)}" if median < tenth < worst else ""
     return (
         f"Its clients differ: the median one had {percent(median)} error{between}, the worst "

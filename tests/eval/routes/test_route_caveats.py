@@ -94,8 +94,10 @@ def test_whoever_is_in_no_pool_is_told_of_by_every_route(bound, metric):
     parts = ROUTES[bound.partition(":")[0]].sentence({**row, "pool": 15, "left_out": row["value"]})
     assert "31 clients left out of the split are not among them" in parts.more
     # R0 says so of its own certificates, and independent clients are of no pool.
-    held = certificate(bound="r0:product")
-    assert with_caveats(outcome(held), [HeldOut()], split).rows == [held]
+    held = outcome(certificate(bound="r0:product"))
+    facts = held.artifacts["certificates"].table
+    facts.append({**facts[0], "kind": "input", "name": "n_left_out", "value": 31.0})
+    assert with_caveats(held, [HeldOut()], split).rows == held.rows
     law = replace(make_split(DIGITS, seed=0, **LAW), left_out=(1,))
     assert with_caveats(outcome(total), [HeldOut()], law).rows == [total]
 

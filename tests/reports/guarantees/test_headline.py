@@ -235,6 +235,7 @@ def rows_of(losses: np.ndarray, delta: float) -> tuple[pd.DataFrame, pd.DataFram
         ([0.0] * 38 + [0.2, 0.4], "had 0.0% error, the worst 40.0%."),
         ([0.1] * 15 + [0.2] * 5, "had 10.0% error, the worst 20.0%."),
         ([0.0] * 15 + [0.2] * 4 + [0.4], "had 0.0% error, one in ten at least 20.0%, the worst"),
+        ([0.0] * 5 + [1.0] * 15, "the median one had as much error as the worst, 100.0%."),
         ([0.1] * 20, "All of its clients had 10.0% error."),
     ],
 )
