@@ -223,7 +223,9 @@ def recertify(
     place = out or named.with_name(f"{directory.resolve().name}-reissued")
     reissued = reissue(directory, declared_entries(certificates), out=place, note=note)
     if as_json:
-        show_json(plain(reissued.table.to_dict("records")))
+        # What was not there before, or is for no pool, is no number.
+        known = reissued.table.astype(object).where(reissued.table.notna(), None)
+        show_json(plain(known.to_dict("records")))
     else:
         _print(reissued_lines(reissued))
 

@@ -25,6 +25,7 @@ from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.arrivals import joined
 from latecomer.eval.routes.contract import (
     VOUCHED,
+    VOUCHED_NETWORK,
     VOUCHED_WEIGHTS,
     Request,
     certificate_facts,
@@ -65,6 +66,8 @@ from latecomer.eval.training.setup import (
     setup_of,
 )
 from latecomer.models.engine.training import Checkpoint, initial_state
+from latecomer.models.generators.encoders import is_own_encoder
+from latecomer.models.outside import is_own_target
 from latecomer.models.task.state import State
 
 __all__ = ["Outcome", "evaluate_cell"]
@@ -375,6 +378,15 @@ def evaluate_cell(
     outcome = _TRAINING[cell.kind](cell, on_round, checkpoints)
     if not cell.certificates:
         return outcome
-    vouched = VOUCHED_WEIGHTS if cell.model.weights else ""
-    vouched = vouched if cell.train.rounds else VOUCHED
-    return with_caveats(outcome, cell.certificates, federation_of(cell).split, vouched=vouched)
+    split = federation_of(cell).split
+    return with_caveats(outcome, cell.certificates, split, vouched=_vouched(cell))
+
+
+def _vouched(cell: TrainingCell) -> str:
+    """Return what certificates assume of weights that this run did not make, or may not have."""
+    if not cell.train.rounds:
+        return VOUCHED
+    if cell.model.weights:
+        return VOUCHED_WEIGHTS
+    outside = is_own_target(cell.model.target) or is_own_encoder(cell.model.encoder)
+    return VOUCHED_NETWORK if outside else ""

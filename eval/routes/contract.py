@@ -263,6 +263,12 @@ VOUCHED_WEIGHTS = (
 )
 """What certificates assume in addition where part of the network is loaded from a file."""
 
+VOUCHED_NETWORK = (
+    "network or encoder come from outside (model.target, model.encoder), and their user vouches "
+    "that no client but the seen ones had part in weights that they may bring"
+)
+"""What certificates assume in addition of a network whose code may load weights."""
+
 
 def shared_samples(split: Split, plan: Plan) -> float:
     """Return the share of the new clients' query samples that arriving clients hold too.

@@ -480,8 +480,10 @@ def _compared(there: Source, rows: Sequence[Row], plan: Plan) -> pd.DataFrame:
     late = {f"{ROUTE}{entry['rule']}" for entry in plan.late}
     nothing = float("nan")
     lines = [
-        dict(zip(keys, key(row), strict=True))
+        {name: row[name] for name in keys}
         | {
+            "seed": int(row["seed"]),
+            "delta": float(row["delta"]),
             "n_clients": row["n_clients"],
             "pool": sizes.get(key(row), nothing),
             "mean_error": means[key(row)],

@@ -116,6 +116,19 @@ def test_scores_stay_and_certificates_are_those_of_the_calculators(source: Path)
     assert pd.read_csv(found.path / "tables" / "reissued.csv").shape == found.table.shape
 
 
+def test_its_json_has_numbers_and_null_where_there_is_none(source: Path) -> None:
+    asked = source.parent / "asked.yaml"
+    asked.write_text(yaml.safe_dump({"certificates": [PRODUCT, POOL]}))
+    told = CliRunner().invoke(
+        app, ["recertify", str(source), "--certificates", str(asked), "--json"]
+    )
+    by_rule = {one["bound"]: one for one in json.loads(told.stdout)}
+    old, new = by_rule["r0:product"], by_rule["r0:product_wor"]
+    assert (old["seed"], old["delta"]) == (2, 0.05)
+    assert old["now"] == old["before"] and new["before"] is None
+    assert old["pool"] == new["pool"] == 40
+
+
 def test_what_was_declared_before_the_scores_comes_out_as_it_was(tmp_path: Path) -> None:
     found = reissue(copied(tmp_path / "old"), [PRODUCT, POOL, AVERAGED], out=tmp_path / "new")
     assert found.n_late == 0

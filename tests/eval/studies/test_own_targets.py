@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from latecomer.errors import InputError
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import load_run
-from latecomer.eval.routes.contract import VOUCHED_WEIGHTS
+from latecomer.eval.routes.contract import VOUCHED_NETWORK, VOUCHED_WEIGHTS
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
@@ -212,16 +212,20 @@ def test_a_cell_is_named_after_frozen_weights(write, tmp_path):
     assert not {*other[1:]} & {*ids[0][1:]}
 
 
-def test_certificates_say_what_is_vouched_for_of_frozen_weights(write, tmp_path):
+def test_certificates_say_what_is_vouched_for_of_a_users_network(write, tmp_path):
     split = {**STUDY["split"], "clients": 20, "certify": 4, "novel": 12}
     asked = {"split": split, "methods": ["fedavg"], "certificates": [{"route": "r0"}]}
     told = {}
-    for name, more in (("frozen", frozen(tmp_path)), ("trained", {})):
+    ours = {"model": {"target": "small", "hypernetwork": SMALL["hypernetwork"]}}
+    read = {"model": ours["model"] | {"encoder": "net.py:encoder"}}
+    own = {"frozen": frozen(tmp_path), "theirs": {}, "read": read, "ours": ours}
+    for name, more in own.items():
         (cell,) = [c for c in load_study(write(**asked, **more)).cells() if c.kind == "method"]
         table = evaluate_cell(cell.config).artifacts["certificates"].table
         told[name] = [fact["text"] for fact in table if fact["kind"] == "assumption"]
     assert VOUCHED_WEIGHTS in told["frozen"]
-    assert not any("vouches" in text for text in told["trained"])
+    assert VOUCHED_NETWORK in told["theirs"] and VOUCHED_NETWORK in told["read"]
+    assert not any("vouches" in text for text in told["ours"])
 
 
 def test_by_module_and_by_entry_point(write, tmp_path, monkeypatch):
