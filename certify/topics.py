@@ -115,6 +115,10 @@ def shown_up(bound: Certificate | float) -> str:
     return rounded(float(bound), decimals=3, up=True)
 
 
+def _empty(issued: Certificate) -> str:
+    return "says nothing; " if bool(issued.vacuous) else ""
+
+
 def voided_sentence(voided: Voided) -> str:
     """Name the client that voids the rule asked for, and what the default gives."""
     return voided.sentence(shown_up(voided.value))
@@ -283,7 +287,7 @@ def tails(
                 f"share of clients above {exact(threshold)}",
                 float(issued),
                 shown,
-                f"{bad} of {n} sampled",
+                f"{_empty(issued)}{bad} of {n} sampled",
                 _sentence(issued, f"fraction_above@{exact(threshold)}", shown, n, pool),
             )
         )
@@ -349,13 +353,13 @@ def against(one: Compared, other: str, delta: float) -> Topic:
             "mean difference of losses",
             float(one.certificate),
             difference,
-            f"sampled {one.difference:+.3f}",
+            f"{_empty(one.certificate)}sampled {one.difference:+.3f}",
         ),
         Said(
             "share of clients served worse",
             float(one.worse),
             worse,
-            f"{one.n_worse} of {one.n_clients} sampled",
+            f"{_empty(one.worse)}{one.n_worse} of {one.n_clients} sampled",
         ),
     )
     closing = f"Holds if: {'; '.join(one.certificate.assumptions)}."

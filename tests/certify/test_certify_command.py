@@ -170,6 +170,20 @@ def test_a_bound_of_the_next_client_at_the_largest_loss_says_nothing(tmp_path: P
     assert grouped.count("next client <= 1.000, says nothing: the largest loss") == 2
 
 
+def test_a_share_and_a_difference_at_their_largest_say_nothing(tmp_path: Path) -> None:
+    here, there = tmp_path / "here.csv", tmp_path / "there.csv"
+    for table, loss in ((here, 1), (there, 0)):
+        table.write_text("client,loss\n" + "".join(f"{i},{loss}\n" for i in range(12)))
+    lines = text(str(here), "--above", "0.5", "--against", str(there)).splitlines()
+    empty = [line.split("   ")[-1] for line in lines if "<= 1.000   says nothing; " in line]
+    all_of_them, difference = "says nothing; 12 of 12 sampled", "says nothing; sampled +1.000"
+    assert empty == [all_of_them, difference, all_of_them]
+    here.write_text(there.read_text())
+    assert "says nothing" not in "".join(
+        line for line in text(str(here), "--above", "0.5").splitlines() if "share" in line
+    )
+
+
 def test_a_pool_that_was_scored_whole_leaves_no_margin(losses: str) -> None:
     assert "Margin 0.000; least margin" in text(losses, "--pool-size", "42")
 
