@@ -72,20 +72,6 @@ def bound_record(entry: Entry, inputs: dict[str, Any], result: Any) -> dict[str,
     return plain(record | {"value": result, "source": entry.source})  # type: ignore[no-any-return]
 
 
-def entry_lines(entry: Entry, usage: str) -> list[str]:
-    """Show what the catalogue knows about one calculator."""
-    lines = [f"{entry.name}: {entry.claim}", f"source: {entry.source}"]
-    if entry.population:
-        lines.append(f"about: {about(entry)}")
-    if entry.assumptions:
-        lines.append(f"holds if: {'; '.join(entry.assumptions)}")
-    if entry.vacuous_when:
-        lines.append(f"vacuous when: {entry.vacuous_when}")
-    if not entry.rigorous:
-        lines.append(f"not a proven bound: {entry.reason}")
-    return [*lines, f"usage: {usage}"]
-
-
 def about(entry: Entry) -> str:
     """Say whose risk a calculator bounds, of which predictor, under which sampling."""
     if not entry.population:

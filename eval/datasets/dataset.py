@@ -144,11 +144,6 @@ class Dataset:
         rows = np.array([sample in shared for sample in held])
         return {"points": int(rows.sum()), "clients": len(np.unique(self.client[rows]))}
 
-    @property
-    def is_image(self) -> bool:
-        """Whether a sample is [C, H, W] rather than a vector."""
-        return self.x.ndim == 4
-
     @cached_property
     def vocabulary(self) -> int:
         """Largest token + 1; 0 where inputs are no tokens."""

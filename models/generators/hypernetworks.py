@@ -28,7 +28,7 @@ from latecomer.models.generators.encoders import encoder
 from latecomer.models.task import targets
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.objectives import pulled_back
-from latecomer.models.task.state import Params, detached, move, nest, part, row
+from latecomer.models.task.state import Params, move, nest, part
 from latecomer.models.task.targets import Shape
 from latecomer.models.task.task import Task
 
@@ -474,13 +474,6 @@ def generate_each(
     alone = each(described, supports, apart=apart)
     network = hypernetwork(task, dim)
     return network.each(part(table, "hyper"), alone)
-
-
-def generate_one(task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
-    """Return the target weights of one client from its whole support, without a graph."""
-    with torch.no_grad():
-        made = generate(task, detached(table), support.x[None], support.labels()[None])
-    return row(made, 0)
 
 
 def encoder_messages(task: Task, table: Mapping[str, Tensor]) -> Messages:

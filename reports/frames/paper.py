@@ -236,16 +236,6 @@ def _ours(own: pd.DataFrame, *, pooled: bool, kind: str) -> dict[str, Any]:
     }
 
 
-def within_spread(frame: pd.DataFrame) -> pd.Series:
-    """Say whether the difference is within the root of the summed squares of both spreads.
-
-    None where a spread is unknown.  Reports use `with_verdicts` instead.
-    """
-    combined = (frame["paper_spread"] ** 2 + frame["ours_spread"] ** 2) ** 0.5
-    near = (frame["difference"].abs() <= combined).astype(object)
-    return near.where(combined.notna(), None)
-
-
 def with_verdicts(frame: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
     """Say of every number whether it was reproduced, by `RULE`.
 

@@ -14,8 +14,7 @@ import latecomer
 from latecomer.bounds import CATALOGUE
 from latecomer.certify.words import rounded
 from latecomer.commands.app import app
-from latecomer.commands.arguments import signature
-from latecomer.commands.render import entry_lines
+from latecomer.commands.entries import bound
 from latecomer.models import outside
 from latecomer.models.methods import METHODS
 
@@ -122,11 +121,11 @@ def test_bound_without_arguments_explains_itself() -> None:
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 def test_every_calculator_explains_itself(name: str) -> None:
     entry = CATALOGUE[name]
-    lines = entry_lines(entry, signature(entry))
-    assert lines[0] == f"{name}: {entry.claim}"
-    assert lines[-1].startswith(f"usage: latecomer bound {name} ")
-    assert any(line.startswith("about: ") for line in lines) == (entry.kind == "certificate")
-    assert all(line.isprintable() for line in lines)
+    told = bound(name)
+    assert told.says == entry.claim
+    assert told.facts["usage"].startswith(f"latecomer bound {name} ")
+    assert bool(told.facts["about"]) == (entry.kind == "certificate")
+    assert all(line.isprintable() for line in (told.says, *told.facts.values()))
 
 
 def test_lists_have_a_name_each() -> None:

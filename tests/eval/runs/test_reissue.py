@@ -125,7 +125,8 @@ def test_its_json_has_numbers_and_null_where_there_is_none(source: Path) -> None
     by_rule = {one["bound"]: one for one in json.loads(told.stdout)}
     old, new = by_rule["r0:product"], by_rule["r0:product_wor"]
     assert (old["seed"], old["delta"]) == (2, 0.05)
-    assert old["now"] == old["before"] and new["before"] is None
+    assert old["now"] == old["before"]
+    assert new["before"] is None
     assert old["pool"] == new["pool"] == 40
 
 

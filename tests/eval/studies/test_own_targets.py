@@ -224,7 +224,8 @@ def test_certificates_say_what_is_vouched_for_of_a_users_network(write, tmp_path
         table = evaluate_cell(cell.config).artifacts["certificates"].table
         told[name] = [fact["text"] for fact in table if fact["kind"] == "assumption"]
     assert VOUCHED_WEIGHTS in told["frozen"]
-    assert VOUCHED_NETWORK in told["theirs"] and VOUCHED_NETWORK in told["read"]
+    assert VOUCHED_NETWORK in told["theirs"]
+    assert VOUCHED_NETWORK in told["read"]
     assert not any("vouches" in text for text in told["ours"])
 
 

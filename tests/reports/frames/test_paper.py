@@ -18,7 +18,6 @@ from latecomer.reports.frames.paper import (
     paper_items,
     paper_numbers,
     with_verdicts,
-    within_spread,
 )
 
 
@@ -181,14 +180,6 @@ def test_pooled_and_per_client_means_differ_for_unequal_clients(make, tmp_path):
     pooled = paper_frame(rows, TABLE).set_index("group").loc["seen", "ours"]
     assert pooled == pytest.approx(1 - 200 / (200 + 89 * 20))
     assert list(rows.columns) == list(COLUMNS)
-
-
-def test_within_spread_needs_both_spreads():
-    frame = pd.DataFrame(
-        {"difference": [0.04, -0.06, 0.0], "paper_spread": [0.03, 0.03, math.nan],
-         "ours_spread": [0.04, 0.04, 0.1]}
-    )  # fmt: skip
-    assert within_spread(frame).tolist() == [True, False, None]
 
 
 def test_the_rule_is_two_points_or_two_standard_errors():
