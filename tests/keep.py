@@ -4,7 +4,8 @@ The rows become ``rows.csv.xz``.  Cells are kept in ``cells.tar.xz`` where a tra
 minutes, or with ``--cells``, because a page is drawn from them; other cells are trained again
 sooner than they are looked for.  The record of a split is left out of the cells where no
 certificate bets along its order: the study and its seed give it again.  Arrays lie open in the
-archive, which packs them better than they were.  The same run gives the same bytes.
+archive, which packs them better than they were, and what is only drawn, the losses of rounds, is
+kept to four digits.  The same run gives the same bytes.
 """
 
 import argparse
@@ -56,7 +57,7 @@ def archived(run: Path) -> bytes:
         for path in sorted(place.rglob("*"), key=lambda path: path.relative_to(place).parts):
             if path.is_file() and path.name not in left_out:
                 member = tarfile.TarInfo(f"cells/{path.relative_to(place).as_posix()}")
-                file = opened(path) if path.suffix == ".npz" else path.read_bytes()
+                file = _KEPT.get(path.suffix, Path.read_bytes)(path)
                 member.size = len(file)
                 archive.addfile(member, BytesIO(file))
     return content.getvalue()
@@ -69,6 +70,21 @@ def opened(arrays: Path) -> bytes:
         for name in held.namelist():
             written.writestr(zipfile.ZipInfo(name), held.read(name))
     return content.getvalue()
+
+
+def logged(rounds: Path) -> bytes:
+    """Return the log of a training's rounds with as many digits as a curve shows."""
+    lines = []
+    for line in rounds.read_text("utf-8").splitlines():
+        entry = json.loads(line)
+        if "loss" in entry:
+            entry |= {"loss": float(f"{entry['loss']:.4g}"), "seconds": round(entry["seconds"], 1)}
+        lines.append(f"{json.dumps(entry)}\n")
+    return "".join(lines).encode("utf-8")
+
+
+_KEPT = {".npz": opened, ".jsonl": logged}
+"""How files of cells are kept, by their ending; others as they are."""
 
 
 def packed(content: bytes) -> bytes:
