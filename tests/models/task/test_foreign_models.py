@@ -80,6 +80,18 @@ def test_sampled_is_the_mean_over_models_in_expectation(
     assert torch.equal(predict(query.x), predict(query.x))
 
 
+def test_the_three_train_alike_to_the_bit(
+    task: Task, make_population: Callable[..., Clients]
+) -> None:
+    first, *others = (
+        train(method(**RATES), task, make_population(), CONFIG, seed=0)
+        for method in (PFLEnsemble, PFLNearest, PFLSampled)
+    )
+    for state in others:
+        assert all(torch.equal(state.server[key], first.server[key]) for key in first.server)
+        assert all(torch.equal(state.clients[key], first.clients[key]) for key in first.clients)
+
+
 def test_ensemble_averages_logits(task: Task, make_population: Callable[..., Clients]) -> None:
     clients, method = make_population(), PFLEnsemble(**RATES)
     state = train(method, task, clients, CONFIG, seed=0)
