@@ -114,6 +114,7 @@ def test_what_is_no_bound_is_one_line_before_anything_is_trained(study, bound, s
         ("[{name: 'mine.py:b', trust: 1}]", "bounds.0: must be a name, file.py:name, or"),
         ("[{name: 'mine.py:b', delta: .1}]", "bounds.0: must be a name, file.py:name, or"),
         ("[{nam: 'mine.py:b'}]", "bounds.0: must be a name, file.py:name, or"),
+        ("['mine.py']", "'pfedhn_eps', 'ben_david' or file.py:name, got 'mine.py'"),
         ("[3]", "bounds.0: must be 'pefll_32'"),
         ("[['mine.py:b']]", "bounds.0: must be 'pefll_32'"),
         ("['mine.py:b', 'mine.py:b']", "bounds: must not repeat an entry"),
