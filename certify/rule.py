@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.rules.declaration import Asked, Rule, is_own
+from latecomer.checks import short
 from latecomer.declared import declared, module_at, without_folder
 from latecomer.errors import InputError
 
@@ -125,10 +126,8 @@ def own_rule(path: str, kind: str = "rule") -> Rule:
         raise InputError(f"{kind} must be a name, file.py:name or module:name, got {path!r}")
     try:
         found = getattr(module_at(place), name, None)
-    except (ValueError, ImportError, SyntaxError) as error:
-        raise InputError(f"{kind}: {' '.join(str(error).split())}") from error
-    except Exception as error:  # whatever the file does when it is run
-        raise InputError(f"{kind}: importing {place} failed: {_said(error)}") from error
+    except ValueError as error:
+        raise InputError(f"{kind}: {error}") from error
     if isinstance(found, Rule):
         if found.bound is None or found.states != "mean" or found.ordered or found.orders:
             raise InputError(
@@ -171,6 +170,14 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
 
 
+def _number(made: Any) -> float | None:
+    """Return what a rule gave as a number; None for text, of a number too, and all else."""
+    try:
+        return None if isinstance(made, str | bytes) else float(made)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
 def _checked(
     path: str, kind: str, function: Any, arguments: tuple[Any, ...], asked: Asked
 ) -> Certificate:
@@ -178,13 +185,14 @@ def _checked(
     called = f"{kind} {path}"
     try:
         made = function(*arguments)
-        value = float(made)
     except InputError:
         raise
     except (Exception, SystemExit) as error:
         raise InputError(f"{called} failed: {_said(error)}") from error
-    if math.isnan(value) or value < 0:
-        raise InputError(f"{called} must return a bound of at least 0, got {value:g}")
+    value = _number(made)
+    if value is None or math.isnan(value) or value < 0:
+        shown = short(made) if value is None else f"{value:g}"
+        raise InputError(f"{called} must return a bound of at least 0, got {shown}")
     reason = f"the proof of {kind} {without_folder(path)} is its author's"
     if isinstance(made, Certificate):
         # Also where a bound of the package made it: nobody knows of which losses, at which level.

@@ -218,7 +218,8 @@ def _rule_of(rule: str, best_of: Sequence[str], pool_size: int | None, ordered: 
     legal = (*FILE_RULES, *rules_for("zero_one"), BEST_OF)
     if not isinstance(rule, str) or (rule not in legal and not is_own(rule)):
         raise InputError(
-            f"rule must be one of {', '.join(legal)}, got {rule!r}{nearest(str(rule), legal)}"
+            f"rule must be one of {', '.join(legal)} or file.py:name, got {rule!r}"
+            f"{nearest(str(rule), legal)}"
         )
     given = several(best_of)
     if rule != BEST_OF and given:

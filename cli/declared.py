@@ -80,21 +80,25 @@ def module_at(place: str) -> ModuleType:
     Raises
     ------
     ValueError
-        There is no such module or file.
+        In one line: there is no such module or file, or whatever it does when it is run fails.
     """
-    if place.endswith(".py"):
-        # `files.at_home` would load a module more for every certificate.
-        file = Path(os.path.expanduser(place))
-        if not file.is_file():
-            raise ValueError(f"there is no file {file}, looked for from {Path.cwd()}")
-        return _from_file(file.resolve())
+    # `files.at_home` would load a module more for every certificate.
+    file = Path(os.path.expanduser(place)) if place.endswith(".py") else None
+    if file is not None and not file.is_file():
+        raise ValueError(f"there is no file {file}, looked for from {Path.cwd()}")
     try:
-        return import_module(place)
-    except ModuleNotFoundError as error:
-        absent = error.name or place
-        if place == absent or place.startswith(absent + "."):
+        return import_module(place) if file is None else _from_file(file.resolve())
+    except SystemExit as error:
+        raise ValueError(
+            f"{place} ends the program when it is imported (SystemExit: {error}): put what it runs "
+            'below if __name__ == "__main__"'
+        ) from error
+    except Exception as error:
+        absent = isinstance(error, ModuleNotFoundError) and error.name
+        if file is None and absent and f"{place}.".startswith(f"{absent}."):
             raise ValueError(f"there is no module {place}") from None
-        raise
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise ValueError(f"importing {place} failed: {said}") from error
 
 
 def _from_file(file: Path) -> ModuleType:
@@ -105,17 +109,11 @@ def _from_file(file: Path) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ValueError(f"{file} is no Python file")
+        raise ImportError("it is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up while they are made
     try:
         spec.loader.exec_module(module)
-    except SystemExit as error:
-        del sys.modules[name]
-        raise ValueError(
-            f"{file} ends the program when it is imported (SystemExit: {error}): put what it runs "
-            'below if __name__ == "__main__"'
-        ) from error
     except BaseException:
         del sys.modules[name]
         raise

@@ -122,10 +122,12 @@ class OneOf:
     """A check that accepts these names; its error lists them."""
 
     names: tuple[str, ...]
+    besides: tuple[str, ...] = ()
+    """What its user accepts otherwise, as the error says it."""
 
     def __call__(self, value: Any) -> Any:
         """Return a name that is among them."""
-        *others, last = map(repr, self.names)
+        *others, last = (*map(repr, self.names), *self.besides)
         if value not in self.names:
             raise ValueError(
                 f"must be {', '.join(others)} or {last}" if others else f"must be {last}"
@@ -133,8 +135,8 @@ class OneOf:
         return value
 
 
-def one_of(names: Iterable[str]) -> OneOf:
-    """Make a check that accepts these names; its error lists them.
+def one_of(names: Iterable[str], *besides: str) -> OneOf:
+    """Make a check that accepts these names; its error lists them, and what is legal besides.
 
     Examples
     --------
@@ -145,7 +147,7 @@ def one_of(names: Iterable[str]) -> OneOf:
         ...
     ValueError: must be 'product', 'wsr_wor' or 'conformal'
     """
-    return OneOf(tuple(names))
+    return OneOf(tuple(names), besides)
 
 
 def one_of_models(

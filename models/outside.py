@@ -99,15 +99,7 @@ def _imported(
     module_name, _, attribute = place.rpartition(":")
     if not module_name or not attribute.isidentifier():
         raise ValueError(f"{kind} must read module:Class or file.py:Class, got {name!r}")
-    try:
-        return module_at(module_name), module_name, attribute
-    except ValueError:
-        raise
-    except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
-        raise ValueError(
-            f"importing {module_name} for {kind} {attribute} failed: {said}"
-        ) from error
+    return module_at(module_name), module_name, attribute
 
 
 def is_own_target(name: str) -> bool:
@@ -263,6 +255,11 @@ def _checked(method: "type[Method]", called: str) -> "type[Method]":
     ]
     if missing:
         raise ValueError(f"{called} must define {', '.join(missing)}")
+    for place, kind in (("name", str), ("paper", str), ("needs_labels", bool)):
+        said = getattr(method, place)
+        if not isinstance(said, kind) or said == "":
+            legal = "text" if kind is str else "True or False"
+            raise ValueError(f"{called}: {place} must be {legal}, got {said!r}")
     decorated = "__dataclass_params__" in vars(method) and is_dataclass(method)
     if not decorated or not vars(method)["__dataclass_params__"].frozen:
         raise ValueError(f"{called} must be decorated with @dataclass(frozen=True, kw_only=True)")

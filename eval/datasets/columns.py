@@ -272,7 +272,7 @@ def from_columns(
     if image is not None:
         x, told = _pictures(columns, image, root, size, layout), dict[str, Any]()
     else:
-        x, told = _features(columns, features, y, apart=(labels, clients, groups))
+        x, told = _features(columns, features, y, tokens, apart=(labels, clients, groups))
     unread = unread_owner(columns.cells) if clients is None else ()
     told |= {"notes": (*told.get("notes", ()), *unread), "class_names": class_names}
     told |= {"provenance": columns.provenance, "tokens": tokens}
@@ -521,12 +521,18 @@ def numbers_of(array: NDArray[Any], *, real: bool = False) -> NDArray[Any]:
 
 
 def _features(
-    columns: Columns, features: object, y: NDArray[np.int64], apart: tuple[str | None, ...]
+    columns: Columns,
+    features: object,
+    y: NDArray[np.int64],
+    tokens: bool,
+    apart: tuple[str | None, ...],
 ) -> tuple[NDArray[np.float32], dict[str, Any]]:
     """Return the features, which columns they are, and what is to be said of the others."""
     listed = None if features is None else _asked(columns, features)
     names, notes = feature_columns(columns.cells, listed, apart=apart)
-    blocks = {name: _block(columns.cells[name], name, text=columns.text) for name in names}
+    blocks = {
+        name: _block(columns.cells[name], name, text=columns.text, tokens=tokens) for name in names
+    }
     told = {"feature_names": names, "notes": (*notes, *same_as_label(blocks, y))}
     return np.concatenate([*blocks.values()], axis=1), told
 
@@ -538,21 +544,22 @@ def _asked(columns: Columns, features: object) -> list[str]:
     return [_column(columns, "features", name) for name in listed]
 
 
-def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
+def _block(cells: Any, name: str, *, text: bool, tokens: bool) -> NDArray[np.float32]:
     """Return a column of numbers or vectors as [N, D]."""
     column = f"features: column {name!r}"
     array = _array(cells)
     if array.dtype.kind not in "biuf":  # perhaps one vector per row
         array = _array(list(cells))
     if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
-        told = (
-            f"{cell!r:.60} in row {i}"
-            for i, cell in enumerate(cells)
-            if not (REAL.fullmatch(str(cell)) if text else _array(cell).dtype.kind in "biuf")
-        )
+        wanted = f"{column} must hold numbers, or vectors of one length"
+        for i, cell in enumerate(cells):
+            if not (REAL.fullmatch(str(cell)) if text else _array(cell).dtype.kind in "biuf"):
+                remedy = _remedy(cells, name, text=text, tokens=tokens)
+                raise InputError(f"{wanted}, got {cell!r:.60} in row {i}: {remedy}")
+        shapes = [list(np.shape(cell)) for cell in cells]
+        other = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), 0)
         raise InputError(
-            f"{column} must hold numbers, or vectors of one length, got "
-            f"{next(told, 'others')}: {_remedy(cells, name, text=text)}"
+            f"{wanted}, got shape {shapes[0]} in row 0 and {shapes[other]} in row {other}"
         )
     block = array.reshape(len(array), -1)
     kept = as_float32(block, [column] * block.shape[1])
@@ -567,13 +574,17 @@ def _block(cells: Any, name: str, *, text: bool) -> NDArray[np.float32]:
     return kept
 
 
-def _remedy(cells: Any, name: str, *, text: bool) -> str:
+def _remedy(cells: Any, name: str, *, text: bool, tokens: bool) -> str:
     """Say what makes features of a column that holds something else than numbers."""
     held = [cell for cell in cells if isinstance(cell, str) and not REAL.fullmatch(cell)]
     if text and any(map(decimal_comma, held)):
         return "are these decimal commas?"
     if held and all(not cell.strip() or is_gap(cell) for cell in held):
         return "fill gaps, or leave out their rows"
+    if tokens:
+        return "number the words first, equally many a row"
+    if any(cell.lstrip().startswith(("[", "(")) for cell in held):
+        return "text holds no vectors: give every number a column, or write Parquet"
     if len(held) == len(cells) and len(set(held)) <= 20:
         return f"pandas.get_dummies(frame, columns=[{name!r}], dtype=int) makes numbers of it"
     return "features names the columns of numbers, image one of pictures"

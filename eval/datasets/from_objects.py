@@ -78,13 +78,17 @@ def from_samples(
 
 
 def _count(source: Any) -> int:
-    known = hasattr(source, "__len__") and hasattr(source, "__getitem__")
-    if known and not isinstance(source, str | bytes | type | Mapping | np.ndarray):
+    if _is_sequence(source):
         return len(source)
     raise InputError(
         "must be a map-style Dataset, with len() and samples (x, y, client) under [i], got "
         f"{type(source).__name__}"
     )
+
+
+def _is_sequence(source: Any) -> bool:
+    known = hasattr(source, "__len__") and hasattr(source, "__getitem__")
+    return known and not isinstance(source, str | bytes | type | Mapping | np.ndarray)
 
 
 def _owners(client: Any, count: int) -> dict[int, Any]:
@@ -250,8 +254,13 @@ def _columns(table: Any, name: str) -> Columns:
 
 
 def _refuse_roles(source: Any, roles: Mapping[str, Any]) -> str:
-    """Refuse names of columns for a source without columns; say what the source is."""
+    """Refuse what is no source, and names of columns for one without; say what the source is."""
     kind = type(source).__name__
+    if not isinstance(source, Mapping) and not _is_sequence(source):
+        raise InputError(
+            "source must be a table, a mapping {client: (x, y)} or a map-style Dataset, with len() "
+            f"and samples (x, y, client) under [i], got {kind}"
+        )
     for role, given in roles.items():
         if given is not None:
             hint = ": a mapping {client: group} says it for others" if role == "group" else ""

@@ -128,7 +128,8 @@ def _file(cell: Any, folder: Path) -> Path | None:
     """Return the file that a cell names, None if it holds something else."""
     if isinstance(cell, Mapping):
         cell = None if cell.get("bytes") is not None else cell.get("path")
-    return folder / at_home(cell) if isinstance(cell, str | Path) else None
+    named = isinstance(cell, Path) or (isinstance(cell, str) and cell.strip())
+    return folder / at_home(cell) if named else None
 
 
 def _opened(cell: Any, size: int | None, layout: str | None) -> NDArray[Any]:
@@ -142,6 +143,9 @@ def _opened(cell: Any, size: int | None, layout: str | None) -> NDArray[Any]:
     if isinstance(cell, Path | io.BytesIO):
         try:
             with Image.open(cell) as image:
+                held = getattr(image, "n_frames", 1)
+                if held > 1 and image.format != "MPO":  # cameras add smaller copies of a picture
+                    raise InputError(f"must hold one picture, got {held}")
                 return _pixels(image, size)
         except UnidentifiedImageError as error:
             raise InputError("is no picture that Pillow can read") from error

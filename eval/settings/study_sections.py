@@ -1,6 +1,7 @@
 """The sections that a study and its cells share: defaults and legal ranges."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +12,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    StringConstraints,
     create_model,
     model_validator,
 )
@@ -50,6 +50,18 @@ def _finite(key: str, value: Any) -> None:
     elif isinstance(value, list | tuple):
         for place, one in enumerate(value):
             _finite(f"{key}.{place}", one)
+
+
+def _is_code(code: str) -> str:
+    if not re.fullmatch(r"LC\d{3}", code):
+        raise ValueError("must be a check's code, such as LC004")
+    return code
+
+
+def _is_function(path: str) -> str:
+    if not re.fullmatch(r".+:[A-Za-z_]\w*", path):
+        raise ValueError("must read module:function or file.py:function")
+    return path
 
 
 def _no_cpu(device: str | None) -> str | None:
@@ -204,7 +216,7 @@ class MethodSettings(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
-    label: Annotated[str, StringConstraints(min_length=1)] | None = None
+    label: Text | None = None
     bounds: Bounds | None = None
     serving: Serving | None = None
 
@@ -296,7 +308,7 @@ class Evaluation(Settings):
     given_up: Annotated[bool, Field(strict=True)] | None = None
     ignore: (
         Annotated[
-            tuple[Annotated[str, StringConstraints(pattern=r"^LC\d{3}$")], ...],
+            tuple[Annotated[str, AfterValidator(_is_code)], ...],
             BeforeValidator(sequence),
         ]
         | None
@@ -333,7 +345,7 @@ class FunctionShift(Settings):
         Severities that it is called with.
     """
 
-    path: Annotated[str, StringConstraints(pattern=r"^.+:[A-Za-z_]\w*$")]
+    path: Annotated[str, AfterValidator(_is_function)]
     label: Name
     severities: Annotated[tuple[Number, ...], BeforeValidator(sequence), Field(min_length=1)] = (
         1.0,

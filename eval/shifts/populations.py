@@ -48,7 +48,9 @@ def import_shift(path: str) -> OwnShift:
     'clip'
     """
     key = "shifts.function"
-    shift: OwnShift = function_at(path, key, f"{key}: path must read module:function")
+    shift: OwnShift = function_at(
+        path, key, f"{key}: path must read module:function or file.py:function"
+    )
     return shift
 
 
@@ -59,7 +61,7 @@ def function_at(path: str, key: str, legal: str) -> Callable[..., Any]:
         raise InputError(f"{legal}, got {path!r}")
     try:
         module = module_at(place)
-    except (ValueError, ImportError) as error:
+    except ValueError as error:
         raise InputError(f"{key}: {error}") from error
     function: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(function):
@@ -109,8 +111,11 @@ def apply_own(
         )
     with np.errstate(over="ignore"):
         shifted = given.astype(np.float32)
-    if not np.isfinite(shifted).all():
-        raise InputError(f"shifts.function: {label} must return finite numbers")
+    finite = np.isfinite(shifted)
+    if not finite.all():
+        raise InputError(
+            f"shifts.function: {label} must return finite numbers, got {given[~finite][0]}"
+        )
     return shifted
 
 

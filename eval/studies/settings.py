@@ -49,7 +49,7 @@ PaperItem = Annotated[str, AfterValidator(_item)]
 Ask = Annotated[str, BeforeValidator(one_of(QUESTIONS))]
 
 
-_NAMED = one_of(PUBLISHED)
+_NAMED = one_of(PUBLISHED, "file.py:name")
 
 
 def _bound(value: Any) -> Any:

@@ -428,9 +428,12 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
         served = method.personalize(
             small, state, few, predictor=method.predictors[0], generator=generator
         )
-        made = served(few.x)
-        if made.shape != (wanted := (len(few), task.n_classes)):
-            raise ValueError(f"it must serve logits {[*wanted]}, got {[*made.shape]}")
+        made, wanted = served(few.x), (len(few), task.n_classes)
+        legal = f"it must serve logits {[*wanted]}, a tensor of floats"
+        if not isinstance(made, torch.Tensor):
+            raise ValueError(f"{legal}, got {type(made).__name__}")
+        if made.shape != wanted or not made.is_floating_point():
+            raise ValueError(f"{legal}, got {[*made.shape]} of {made.dtype}")
     except (Exception, SystemExit) as error:
         said = " ".join(str(error).split())
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "

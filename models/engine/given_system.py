@@ -58,11 +58,11 @@ class GivenSystem(Method):
         source = type(self).source
         if not isinstance(source, type):
             return source
-        checkpoint = given.pop("checkpoint") if _wants_weights(source) else None
+        weights = _weights(given.pop("checkpoint")) if _wants_weights(source) else None
         try:
             made = source(**given)
-            if checkpoint is not None:
-                made.load_state_dict(_weights(Path(checkpoint)))
+            if weights is not None:
+                made.load_state_dict(weights)
         except (Exception, SystemExit) as error:
             said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
             raise ValueError(f"making {self.name} failed: {said}") from error
@@ -118,13 +118,16 @@ class GivenSystem(Method):
 
     def _scores(self, task: Task, given: Any, x: Tensor) -> Tensor:
         """Check a system's answer for inputs ``x``, and return it on their device."""
-        scores = torch.as_tensor(given, device=x.device)
-        wanted = (len(x), task.n_classes)
-        if tuple(scores.shape) != wanted:
-            raise ValueError(
-                f"{self.name} must give a row of {task.n_classes} scores, one a class, for each of "
-                f"{len(x)} points, got shape {tuple(scores.shape)}"
-            )
+        legal = (
+            f"{self.name} must give a row of {task.n_classes} scores, one a class, for each of "
+            f"{len(x)} points"
+        )
+        try:
+            scores = torch.as_tensor(given, device=x.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"{legal}, got no numbers but {type(given).__name__}") from error
+        if tuple(scores.shape) != (len(x), task.n_classes):
+            raise ValueError(f"{legal}, got shape {tuple(scores.shape)}")
         # A log-probability may be -inf, but a point that has no class has no loss either.
         if scores.is_complex() or not bool(scores.amax(dim=1).isfinite().all()):
             raise ValueError(
@@ -200,12 +203,18 @@ def _wants_weights(source: type) -> bool:
     return own and "checkpoint" not in inspect.signature(source).parameters
 
 
-def _weights(file: Path) -> Mapping[str, Any]:
-    if file.suffix == ".safetensors":
-        from safetensors.torch import load_file
+def _weights(file: object) -> Mapping[str, Any]:
+    legal = "checkpoint must be a file of a state_dict, as torch or safetensors writes it"
+    try:
+        if Path(str(file)).suffix == ".safetensors":
+            from safetensors.torch import load_file
 
-        return load_file(file)
-    weights: Mapping[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+            return load_file(str(file))
+        weights = torch.load(str(file), map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever the reader of a damaged file stumbles over
+        raise ValueError(f"{legal}, got {file}: {type(error).__name__}") from error
+    if not isinstance(weights, Mapping):
+        raise ValueError(f"{legal}, got {file} with {type(weights).__name__}")
     return weights
 
 

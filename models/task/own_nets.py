@@ -127,6 +127,25 @@ def _refuse_unreal(net: nn.Module, kind: str) -> None:
             raise ValueError(f"{kind} must have real parameters, got {name} of {value.dtype}")
 
 
+def _refuse_hidden(net: nn.Module, kind: str) -> None:
+    """Refuse weights that torch does not see: they would be drawn and never trained."""
+    known = {id(module) for module in net.modules()}
+    for place, module in net.named_modules():
+        for name, value in vars(module).items():
+            called = f"{place}.{name}".lstrip(".")
+            # What weight normalisation computes from parameters is no leaf.
+            if isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
+                raise ValueError(f"{kind} must hold its weights as nn.Parameter, got {called}")
+            table = [*value.values()] if isinstance(value, dict) else value
+            for one in table if isinstance(table, list | tuple) else ():
+                unseen = isinstance(one, nn.Module) and id(one) not in known
+                if unseen and next(one.parameters(), None) is not None:
+                    raise ValueError(
+                        f"{kind} must hold its modules in nn.ModuleList or nn.ModuleDict, got "
+                        f"{type(one).__name__} in the {type(value).__name__} {called}"
+                    )
+
+
 def refuse_tied(net: nn.Module, kind: str = "target") -> None:
     """Refuse a net that has one parameter under two names.
 
@@ -256,6 +275,7 @@ def refuse_unfit(net: nn.Module, kind: str = "target") -> None:
             "for batch normalisation, and make constants in forward"
         )
     refuse_tied(net, kind)
+    _refuse_hidden(net, kind)
     _refuse_unreal(net, kind)
     named = dict(net.named_parameters())
     if not named:

@@ -30,6 +30,14 @@ def nothing(losses, delta):
     return float("nan")
 
 
+def worded(losses, delta):
+    return "0.9"
+
+
+def absence(losses, delta):
+    pass
+
+
 number = 3
 given = Rule(name="given", words="my product", least=5,
              bound=lambda a: product(losses=a.losses, delta=a.level))
@@ -108,6 +116,8 @@ def test_a_bound_of_the_package_within_a_trusted_rule_lends_it_no_proof(folder):
         ("mine.py:first", "hangs on the order of the losses"),
         ("mine.py:broken", "failed: AttributeError"),
         ("mine.py:nothing", "must return a bound of at least 0, got nan"),
+        ("mine.py:worded", "must return a bound of at least 0, got '0.9'"),
+        ("mine.py:absence", "must return a bound of at least 0, got None"),
         ("mine.py:number", "mine.py has no function or Rule number"),
         ("mine.py:absent", "mine.py has no function or Rule absent"),
         ("mine.py:orders", "must bound the mean, by losses in any order"),

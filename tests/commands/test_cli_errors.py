@@ -86,8 +86,8 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
             ["certify", "x.csv", "--rule", "prodct"],
             "rule must be one of product, chernoff_kl, emp_bernstein, wsr_averaged, wsr, wsr_wor,"
             " product_wor, product_wor_averaged, betting_wor, betting_wor_averaged,"
-            " betting_mixture, product_mixture, blend, conformal, zero_one, best_of, got 'prodct';"
-            " did you mean 'product'?",
+            " betting_mixture, product_mixture, blend, conformal, zero_one, best_of or"
+            " file.py:name, got 'prodct'; did you mean 'product'?",
         ),
         (
             ["certify", "x.csv", "--rule", "wsr"],

@@ -266,6 +266,18 @@ BAD = {
         net(f"{LINEAR}; self.aside = nn.Linear(2, 2)", "return self.fc(x)"),
         "must use all its parameters, got aside.weight without effect",
     ),
+    "modules in a list": (
+        net(f"{LINEAR}; self.more = [nn.Linear(n_out, n_out)]", "return self.more[0](self.fc(x))"),
+        "must hold its modules in nn.ModuleList or nn.ModuleDict, got Linear in the list more",
+    ),
+    "modules in a dictionary": (
+        net(f"{LINEAR}; self.by = {{1: nn.Linear(4, 4)}}", "return self.by[1](self.fc(x))"),
+        "must hold its modules in nn.ModuleList or nn.ModuleDict, got Linear in the dict by",
+    ),
+    "a weight that is no parameter": (
+        net(f"{LINEAR}; self.a = torch.ones(4, requires_grad=True)", "return self.fc(x) * self.a"),
+        "must hold its weights as nn.Parameter, got a",
+    ),
     "sparse gradients": (
         net(
             f"{LINEAR}; self.bins = nn.Embedding(2, n_out, sparse=True)",

@@ -94,6 +94,8 @@ def read_npz(*, path: str | Path, layout: str | None = None, tokens: bool = Fals
         names = arrays.get("class_names", np.array([], np.str_))
         if names.ndim != 1 or names.dtype.kind != "U":
             raise InputError(f"class_names must be one string a class, got {names.dtype}")
+        if len(set(names.tolist())) < names.size:
+            raise InputError(f"class_names must be all different, got {', '.join(names.tolist())}")
         made = make_dataset(
             file.stem,
             channels_first(arrays["x"], layout),
@@ -103,6 +105,10 @@ def read_npz(*, path: str | Path, layout: str | None = None, tokens: bool = Fals
             provenance=f"npz file {file}",
             tokens=tokens,
         )
+        if 0 < names.size < made.n_classes:
+            raise InputError(
+                f"class_names must name every class, {made.n_classes} of them, got {names.size}"
+            )
         refuse_regression(made.y, "y", named=bool(names.size))
         return made if "group" not in arrays else _in_groups(made, arrays["group"])
     except InputError as error:

@@ -90,7 +90,7 @@ def read_torch(*, path: str, layout: str | None = None, tokens: bool = False) ->
         held = member() if made and callable(member) else member
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise InputError(f"data.path: {path} failed: {said}") from error
     if member is None:

@@ -41,7 +41,7 @@ def _with_an_order(value: Any) -> Any:
     return value
 
 
-_NAMED = one_of([*rules_for("r0"), *rules_for("zero_one"), BEST_OF])
+_NAMED = one_of([*rules_for("r0"), *rules_for("zero_one"), BEST_OF], "file.py:name")
 
 
 def _named_or_own(value: Any) -> Any:

@@ -109,11 +109,44 @@ def test_pictures_that_cannot_be_used(refusal, tmp_path):
     Image.new("L", (4, 5)).save(tmp_path / "5.png")
     message = refusal(good())
     assert "pictures must be of one size, got uint8 4x4 in row 0 and uint8 5x4 in row 5" in message
+    two = [Image.new("L", (4, 4), colour) for colour in (0, 9)]
+    for kind in ("GIF", "TIFF", "PNG"):
+        two[0].save(tmp_path / "5.png", kind, save_all=True, append_images=two[1:])
+        assert "row 5: " in (message := refusal(good()))
+        assert "5.png: must hold one picture, got 2" in message
     Image.new("I;16", (4, 4)).save(tmp_path / "5.png")
     assert "must have 8 bits a channel, got mode I" in refusal(good())
     content = (tmp_path / "4.png").read_bytes()
     (tmp_path / "4.png").write_bytes(content[: len(content) - 20])
     assert "image 'file', row 4: " in refusal(good())
+
+
+def test_a_picture_that_is_not_named(refusal):
+    files = [f"{number}.png" for number in range(11)]
+    message = refusal(good().assign(file=[*files, " "]))
+    assert "image 'file', row 11: picture: a picture must be the path" in message
+    assert "got ' '" in message
+
+
+def test_a_phone_adds_smaller_copies_to_a_picture(tmp_path):
+    sizes = [Image.new("L", (side, side), 9) for side in (8, 4)]
+    sizes[0].save(tmp_path / "0.jpg", "MPO", save_all=True, append_images=sizes[1:])
+    frame = good().assign(file="0.jpg")
+    assert clients_from(frame, image="file", root=tmp_path).x.shape == (12, 1, 8, 8)
+
+
+def test_vectors_of_several_lengths_and_vectors_as_text(refusal, request):
+    short = good().assign(file=[[1, 2, 3]] * 11 + [[1, 2]])
+    message = refusal(short, image=None, root=None, tokens=True)
+    if "[table]" in request.node.name:
+        assert "got '[1, 2, 3]' in row 0: number the words first, equally many a row" in message
+        message = refusal(short, image=None, root=None)
+        assert "got '[1, 2, 3]' in row 0: text holds no vectors: give every number a" in message
+    else:
+        assert message.endswith("got shape [3] in row 0 and [2] in row 11")
+    texts = good().assign(file="hello world")
+    message = refusal(texts, image=None, root=None, tokens=True)
+    assert message.endswith("'hello world' in row 0: number the words first, equally many a row")
 
 
 def test_features_that_are_no_numbers(refusal):
@@ -247,10 +280,22 @@ class Broken(Flipping):
 @pytest.mark.parametrize(
     ("source", "given", "words"),
     [
-        (3, {}, "must be a map-style Dataset, with len() and samples (x, y, client) under [i]"),
-        (np.zeros((3, 2)), {}, "must be a map-style Dataset"),
-        ("mine.csv", {}, "must be a map-style Dataset"),
-        (iter(PAIRS), {}, "must be a map-style Dataset"),
+        (3, {}, "or a map-style Dataset, with len() and samples (x, y, client) under [i], got int"),
+        (
+            np.zeros((3, 2)),
+            {},
+            "source must be a table, a mapping {client: (x, y)} or a map-style Dataset",
+        ),
+        (
+            "mine.csv",
+            {},
+            "source must be a table, a mapping {client: (x, y)} or a map-style Dataset",
+        ),
+        (
+            iter(PAIRS),
+            {},
+            "source must be a table, a mapping {client: (x, y)} or a map-style Dataset",
+        ),
         ([], {}, "holds no samples"),
         (PAIRS, {"image": "file"}, "image is for tables with columns, got list as source"),
         ([pair[:2] for pair in PAIRS], {}, "sample 0 must be (x, y, client), or client be given"),
@@ -310,7 +355,8 @@ def test_what_npz_does_not_hold_is_not_saved(tmp_path):
         ("", "absent.py:data", "data.path: there is no file absent.py"),
         ("", "no_such_module:data", "data.path: there is no module no_such_module"),
         ("", "mine.py:data", "mine.py has no data"),
-        ("1 / 0", "mine.py:data", "mine.py:data failed: ZeroDivisionError"),
+        ("1 / 0", "mine.py:data", "importing mine.py failed: ZeroDivisionError"),
+        ("def data():\n    exit(3)", "mine.py:data", "mine.py:data failed: SystemExit: 3"),
         ("def data():\n    return 3", "mine.py:data", "must be a map-style Dataset"),
         ("data = 3", "mine.py:data", "must be a map-style Dataset"),
         ("data = [(1, 2)], [3, 4]", "mine.py:data", "client must be one id a sample, 1 of them"),

@@ -129,6 +129,8 @@ def test_other_arrays_are_never_touched(write):
         ({"x": X, "y": np.int64(3)}, "y must hold at least one sample"),
         ({"x": np.array([{}] * 6), "y": Y}, "x holds Python objects, which are never loaded"),
         ({"x": X, "y": Y, "client": Y / 2}, "client must hold one whole number or string"),
+        ({"x": X, "y": Y, "class_names": np.array(["a", "b"])}, "name every class, 3 of them, got"),
+        ({"x": X, "y": Y % 2, "class_names": np.array(["a", "a"])}, "all different, got a, a"),
         ({"x": X, "y": Y, "client": np.array([b"\xff"] * 6)}, "not UTF-8"),
     ],
 )

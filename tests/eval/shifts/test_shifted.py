@@ -230,7 +230,7 @@ def test_a_users_function_is_checked(tmp_path):
     assert apply_own(lambda x, s, r: x * s, "f", x, 2.0, rng).tolist() == [[2.0] * 3] * 2
     for function, words in (
         (lambda x, s, r: x[:1], "must return numbers of shape"),
-        (lambda x, s, r: x / 0.0, "must return finite numbers"),
+        (lambda x, s, r: x / 0.0, "must return finite numbers, got inf"),
         (lambda x, s, r: "no", "must return numbers"),
         (lambda x, s, r: x + None, "failed: TypeError"),
         (lambda x, s, r: sys.exit(0), "failed: SystemExit"),
@@ -246,7 +246,11 @@ def test_a_users_function_is_checked(tmp_path):
 
     apply_own(careless, "f", x, 1.0, rng)
     assert x.all(), "the data set is not written to"
+    (tmp_path / "syntax.py").write_text("def f(:")
+    (tmp_path / "undefined.py").write_text("def f(x, severity, rng: Generator):\n    return x")
     for path, words in (
+        (f"{tmp_path}/syntax.py:f", "syntax.py failed: SyntaxError: invalid syntax"),
+        (f"{tmp_path}/undefined.py:f", "undefined.py failed: NameError: name 'Generator' is not"),
         ("numpy", "must read module:function"),
         ("numpy:no such", "must read module:function"),
         ("nowhere_to_be_found:f", "there is no module"),
@@ -284,7 +288,10 @@ def test_a_changed_function_or_data_set_makes_new_cells(folder):
         ({"brightness": [-2]}, "shifts.brightness.0: must be greater than or equal to -1"),
         ({"dataset": [{"name": "npz"}]}, "shifts.dataset.0.label must be given"),
         ({"dataset": {"name": "npz"}}, "shifts.dataset: must be a list"),
-        ({"function": [{"path": "a", "label": "b"}]}, "shifts.function.0.path: must be"),
+        (
+            {"function": [{"path": "a.py", "label": "b"}]},
+            "function.0.path: must read module:function or file.py:function, got 'a.py'",
+        ),
         ({"function": [{"path": "a:b", "label": "blur"}]}, "a label of its own, got blur again"),
         (
             {"function": [{"path": "a:b", "label": "x"}, {"path": "a:c", "label": "x"}]},

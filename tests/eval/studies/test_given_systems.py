@@ -83,6 +83,18 @@ def imaginary(support, query_x):
     return np.ones((len(query_x), 10), dtype=complex)
 
 
+def silent(support, query_x):
+    pass
+
+
+def worded(support, query_x):
+    return "a"
+
+
+def objects(support, query_x):
+    return np.ones((len(query_x), 10)).astype(object)
+
+
 def leaving(support, query_x):
     raise SystemExit(0)
 
@@ -308,7 +320,14 @@ MISTAKES = [
     (served("Flat", favorite=1), "no hyper-parameter 'favorite'; did you mean 'favourite'?"),
     (served("Flat", favourite=1, checkpoint="x"), "checkpoint: there is no file x, looked for"),
     (served("Global"), "missing 1 required keyword-only argument: 'checkpoint'"),
-    (served("Global", checkpoint="mine.py"), "making Global failed: UnpicklingError"),
+    *(
+        (served("Global", checkpoint=wrong), f"checkpoint must be a file of a state_dict, {told}")
+        for wrong, told in (
+            ("mine.py", "as torch or safetensors writes it, got "),
+            (3, "as torch or safetensors writes it, got 3: FileNotFoundError"),
+            (None, "as torch or safetensors writes it, got None: FileNotFoundError"),
+        )
+    ),
     (
         {"methods": STUDY["methods"][1:], "evaluation": {"classes": "known"}},
         "(nearest, protocol given) which classes a client has",
@@ -336,6 +355,7 @@ def test_what_is_refused_in_one_line(changed, message, write):
     [
         ("labels", "a row of 10 scores, one a class, for each of "),
         *((name, "gave scores that are not") for name in ("unknown", "endless", "classless")),
+        *((name, "points, got no numbers but ") for name in ("silent", "worded", "objects")),
         ("imaginary", "imaginary gave scores that are not numbers"),
         ("leaving", "methods.1: leaving cannot serve a client: SystemExit: 0"),
     ],

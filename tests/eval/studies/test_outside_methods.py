@@ -136,6 +136,22 @@ MISTAKES = [
         "class Mine(FedAvg):\n    bounds: int = 0\n    name = 'mine'",
         "has a hyper-parameter 'bounds', a name that studies use: rename it",
     ),
+    *(
+        (
+            "bad.py:Mine",
+            "from dataclasses import dataclass\n"
+            "from latecomer.models.methods.fedavg import FedAvg\n"
+            "@dataclass(frozen=True, kw_only=True)\n"
+            f"class Mine(FedAvg):\n    name = 'mine'\n    {written}",
+            told,
+        )
+        for written, told in (
+            ("name = ''", "bad.py: name must be text, got ''"),
+            ("name = 3", "bad.py: name must be text, got 3"),
+            ("paper = 2018", "bad.py: paper must be text, got 2018"),
+            ("needs_labels = 'no'", "bad.py: needs_labels must be True or False, got 'no'"),
+        )
+    ),
     (
         "bad.py:FedAvg",
         "from latecomer.models.methods.fedavg import FedAvg",
@@ -151,6 +167,13 @@ def test_what_is_refused_in_one_line(name, code, message, write, example):
         load_study(write(methods=[{"name": name}]))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_module_that_ends_the_program(tmp_path, monkeypatch):
+    (tmp_path / "ends_here.py").write_text("raise SystemExit(3)")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="ends_here ends the program when it is imported"):
+        find_method("ends_here:Mine")
 
 
 def test_two_owners_of_a_name(example, monkeypatch):
@@ -189,7 +212,19 @@ class Mine(FedAvg):
         ("start(self, task): pass", "mine cannot train this target: TypeError: Mine.start() takes"),
         (
             "personalize(self, *given, **more): return lambda x: x.flatten(1)",
-            "mine cannot train this target: it must serve logits [2, 10], got [2, 64]",
+            "mine cannot train this target: it must serve logits [2, 10], a tensor of floats, got "
+            "[2, 64] of torch.float32",
+        ),
+        *(
+            (
+                "personalize(self, task, state, support, **more):\n        served = "
+                f"FedAvg.personalize(self, task, state, support, **more)\n        return {made}",
+                f"mine cannot train this target: it must serve logits [2, 10], {told}",
+            )
+            for made, told in (
+                ("lambda x: served(x).long()", "a tensor of floats, got [2, 10] of torch.int64"),
+                ("lambda x: served(x).numpy()", "a tensor of floats, got ndarray"),
+            )
         ),
     ],
 )

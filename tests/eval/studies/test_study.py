@@ -188,6 +188,8 @@ def test_overrides_reach_into_sections_and_lists():
             "descriptor_dim must be a whole number >= 1 and <= 100000, got descriptor_dim=10",
         ),
         ("split.novel=99999999999999999999", "split.novel: must be a whole number of at most 10"),
+        ("certificates=[{rule: mine.py}]", "'best_of' or file.py:name, got 'mine.py'"),
+        ("evaluation.ignore=[LC4]", "ignore.0: must be a check's code, such as LC004, got 'LC4'"),
         ("evaluation.every=99999999999999999999", "every: must be a whole number of at most 10"),
         (
             "methods=[{name: fedavg_ft, finetune_steps: 99999999999999999999}]",
