@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.certify.arguments import told_in_full
 from latecomer.certify.planned import foretold, refuse_too_few
-from latecomer.certify.words import counts
+from latecomer.certify.words import count, counts
 from latecomer.errors import CannotWriteError, InputError
 from latecomer.eval.devices import visible_gpus
 from latecomer.eval.results.kept_cells import ARCHIVE
@@ -334,10 +334,11 @@ def _clients_told(
         return
     sizes = len(split.seen), len(split.certification), len(split.novel)
     yield foretold(sizes, split.n_outside, _delta_of(held))
-    left = f"; {len(split.left_out)} clients are left out" if split.left_out else ""
+    n_left = len(split.left_out)
+    left = f"; {count(n_left, 'client')} left out" if n_left else ""
     yield f"a client holds {counts(points, 'point')}{left}"
     for name, clients in split.apart:
-        yield f"held back, and measured beside: {len(clients)} clients of {name}"
+        yield f"held back, and measured beside: {count(len(clients), 'client')} of {name}"
 
 
 def _foresee(study: Study, federation: "Federation") -> None:
