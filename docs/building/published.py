@@ -198,9 +198,9 @@ def count_list() -> str:
 def orders(paper: str) -> list[str]:
     """Say of each compared part of a paper's tables who is ahead, and whether the order holds.
 
-    A part has one setting and one group of clients; at least three of its methods were trained
-    here. Kendall's tau compares the order of their accuracies with the paper's. Table 4 of pFedHN
-    is held against its Table 1.
+    A part has one setting and one group of clients. Where at least three of its methods were
+    trained here, Kendall's tau compares the order of their accuracies with the paper's. Table 4 of
+    pFedHN is held against its Table 1.
 
     Examples
     --------
@@ -227,7 +227,25 @@ def orders(paper: str) -> list[str]:
             f"{item}, {dataset}{mixed}, {clients:.0f} {group} clients: {ahead}; Kendall's tau of "
             f"the {len(part)} methods' order is {tau:.2f}."
         )
-    return said + _beside_table_1(judged)
+    return said + _beside_table_1(judged) + _of_few(judged)
+
+
+def _of_few(judged: pd.DataFrame) -> list[str]:
+    """Say what those of a table have of which too few were compared for an order."""
+    said = []
+    for about, part in judged.groupby(["item", "dataset", "n_clients", "group"]):
+        if about[0] == "Table 4" or part["setting"].value_counts().max() >= 3:
+            continue
+        item, dataset, clients, group = about
+        named = part["method"]
+        if not item.startswith("Table 1"):
+            named = named + ", " + part["setting"].str.partition(" (S=")[0] + ","
+        each = [
+            f"{name} has {ours:.1%} (published: {mean:.1f}%)"
+            for name, ours, mean in zip(named, part["ours"], part["mean"], strict=True)
+        ]
+        said.append(f"{item}, {dataset}, {clients:.0f} {group} clients: {'; '.join(each)}.")
+    return said
 
 
 def _beside_table_1(judged: pd.DataFrame) -> list[str]:
