@@ -36,6 +36,7 @@ _HANDICAPPED = (
     "points of the paper's figure for 450 clients, on 90 of them (`handicapped-local`)"
 )
 _CONTRADICTED = "better here; PeFLL's paper, with 100 clients of two classes too, has 82.2%"
+_TOO = "better here; PeFLL's paper, with 100 clients of ten classes too, has 39.4%"
 _LOCAL = "better here, as on CIFAR-10; the paper does not say how long Local trains a client"
 _HABITS = (
     "better here; the habits that explain FedAvg and Local (`handicapped-fedavg`, "
@@ -82,6 +83,7 @@ CAUSES = {
     "pfedhn-table1-local-2000-steps": {"local": f"{_CONTRADICTED}, each with half of the data"},
     "pfedhn-table1-local-100": {"local": _CONTRADICTED},
     "pfedhn-table1-cifar100-local-10": {"local": _LOCAL},
+    "pfedhn-table1-cifar100-local-50": {"local": _TOO},
     "pfedhn-table1-omniglot-local": {"local": _LOCAL},
     "odpfl-table1-dirichlet-0.1": {
         "pfl_ensemble": _ITSELF % _TENTH,
@@ -96,7 +98,7 @@ CAUSES = {
     },
     "odpfl-table1-cifar100-dirichlet-0.1": {"pfl_sampled": _SAME_MODELS},
     "odpfl-table1-cifar100-dirichlet-1": dict.fromkeys(_PFL, _ODD),
-    "odpfl-table1-cifar100-dirichlet-10": dict.fromkeys(_PFL, UNKNOWN),
+    "odpfl-table1-cifar100-dirichlet-10": dict.fromkeys(_PFL, _OF_HUNDRED),
     "odpfl-table1-dirichlet-1-fedprox-fedma": _GLOBAL,
     "odpfl-table1-dirichlet-10-fedprox-fedma": _GLOBAL,
 }
