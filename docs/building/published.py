@@ -37,7 +37,10 @@ _HANDICAPPED = (
 )
 _CONTRADICTED = "better here; PeFLL's paper, with 100 clients of two classes too, has 82.2%"
 _TOO = "better here; PeFLL's paper, with 100 clients of ten classes too, has 39.4%"
-_LOCAL = "better here, as on CIFAR-10; the paper does not say how long Local trains a client"
+_LOCAL = (
+    "better here, as on CIFAR-10 with 50 and 100 clients; the paper does not say how long Local "
+    "trains a client"
+)
 _HABITS = (
     "better here; the habits that explain FedAvg and Local (`handicapped-fedavg`, "
     "`handicapped-local`) were not tried with this method"

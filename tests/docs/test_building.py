@@ -119,7 +119,9 @@ def test_every_published_number_has_a_verdict_and_is_counted(published):
     assert set(judged["verdict"]) <= {"reproduced", "not reproduced", NOT_COMPARABLE}
     named = judged[judged["run"] != ""]
     assert named["ours"].notna().all()
-    worse = judged[(judged["verdict"] == "not reproduced") & (judged["difference"] < -0.03)]
+    off = judged[judged["verdict"] == "not reproduced"]
+    assert not (off["reason"] == published.UNKNOWN).any()
+    worse = off[off["difference"] < -0.03]
     assert len(worse)
     for cause in worse["reason"]:
         experiment = cause.split("`")[1]
