@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from scipy.stats import kendalltau
 
+from latecomer.certify.words import listing
 from latecomer.eval.results.kept_cells import rows_file
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.studies.loading import load_study, shipped_texts
@@ -226,19 +227,22 @@ def orders(paper: str) -> list[str]:
             continue
         item, dataset, setting, clients, group = about
         mixed = f", {setting.partition(';')[0]}" if "dirichlet" in setting else ""
-        ours, theirs = (
-            part.sort_values(column, ascending=False)["method"].iloc[0]
-            for column in ("ours", "mean")
-        )
-        tau = kendalltau(part["ours"], part["mean"]).statistic
-        ahead = f"{ours} is ahead" + (
-            ", as published" if ours == theirs else f" (published: {theirs})"
-        )
-        said.append(
-            f"{item}, {dataset}{mixed}, {clients:.0f} {group} clients: {ahead}; Kendall's tau of "
-            f"the {len(part)} methods' order is {tau:.2f}."
-        )
+        said.append(f"{item}, {dataset}{mixed}, {clients:.0f} {group} clients: {_ahead(part)}.")
     return said + _beside_table_1(judged) + _of_few(judged)
+
+
+def _ahead(part: pd.DataFrame) -> str:
+    """Say which of some methods is ahead here and in the paper, and whether their order holds."""
+    ours = part.loc[part["ours"].idxmax(), "method"]
+    theirs = part.loc[part["mean"] == part["mean"].max(), "method"].tolist()
+    alike = ", alike" if len(theirs) > 1 else ""
+    published = ", as published" if theirs == [ours] else f" (published: {listing(theirs)}{alike})"
+    if len(theirs) == len(part):
+        return f"{ours} is ahead{published}"
+    tau = kendalltau(part["ours"], part["mean"]).statistic
+    return (
+        f"{ours} is ahead{published}; Kendall's tau of the {len(part)} methods' order is {tau:.2f}"
+    )
 
 
 def _of_few(judged: pd.DataFrame) -> list[str]:
