@@ -218,15 +218,27 @@ def skeleton(
     ValueError
         With one line: it cannot be built, has buffers, no parameters or such as are not to be
         trained, draws numbers, changes what it is given, keeps state, mixes the samples of a
-        batch, or its output is no finite ``[B, n_out]``.
+        batch, or its output is no finite ``[B, n_out]``, or probabilities.
     """
     x = trial_inputs(input_shape, vocabulary, dtype)
     net, params = tried(make, input_shape, n_out, inputs=(x,), dtype=dtype, returns="logits")
+    with torch.no_grad():
+        _refuse_probabilities(functional_call(net, params, (x,)))
     fits = _takes_any_layout(net, params, x, functional_call)
     setattr(net, ANY_LAYOUT, fits)
     setattr(net, VIEWS_COPIED, not fits and _takes_any_layout(net, params, x, call_copying_views))
     setattr(net, TOKENS, vocabulary > 0)
     return net, _not_side_by_side(net, params, x)
+
+
+def _refuse_probabilities(made: Tensor) -> None:
+    """Refuse outputs of a softmax: the loss takes another, whose slopes would be far too small."""
+    sums = made.sum(dim=1)
+    if bool((made >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), rtol=1e-3):
+        raise ValueError(
+            "target must return logits, as they are before a softmax, got probabilities that add "
+            "up to 1 for every sample: leave the softmax out of forward"
+        )
 
 
 def tried(

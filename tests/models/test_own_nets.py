@@ -218,6 +218,10 @@ BAD = {
     ),
     "a pair": (net(LINEAR, "return self.fc(x), x"), r"must return logits \[B, 4\].*got tuple"),
     "squeezed": (net(LINEAR, "return self.fc(x).squeeze()"), r"got \[4\] for \[1, 6\]"),
+    "probabilities": (
+        net(LINEAR, "return self.fc(x).softmax(1)"),
+        "target must return logits, as they are before a softmax, got probabilities that add up",
+    ),
     "another type": (
         net(LINEAR, "return self.fc(x).float()"),
         "in torch.float32 for torch.float64",
