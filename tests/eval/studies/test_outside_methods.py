@@ -150,6 +150,10 @@ MISTAKES = [
             ("name = 3", "bad.py: name must be text, got 3"),
             ("paper = 2018", "bad.py: paper must be text, got 2018"),
             ("needs_labels = 'no'", "bad.py: needs_labels must be True or False, got 'no'"),
+            (
+                "name = 'mine'\n    def agregate(self): pass",
+                "defines 'agregate', which nothing calls: did you mean 'aggregate'? (names",
+            ),
         )
     ),
     (
