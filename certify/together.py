@@ -126,14 +126,15 @@ class Together:
         Examples
         --------
         >>> Together({"mean": 0.05, "next client": 0.1}).line
-        'All 2 together: with probability at least 85% (1 less 0.05 for mean; 0.1 for next client).'
+        'Both together: with probability at least 85% (1 less 0.05 for mean; 0.1 for next client).'
         """
         if len(self.levels) < 2:
             return ""
         # Shared levels add up to delta but for rounding in the last place.
         least = min(math.floor(1e8 * self.probability + 1e-4) / 1e6, 99.999999)
+        many = "Both" if len(self.levels) == 2 else f"All {len(self.levels)}"
         return (
-            f"All {len(self.levels)} together: with probability at least {least:.10g}%"
+            f"{many} together: with probability at least {least:.10g}%"
             f" (1 less {self._spent()})."
         )
 

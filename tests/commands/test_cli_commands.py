@@ -224,7 +224,7 @@ def test_certify_on_five_clients(five: str) -> None:
         "Were these clients drawn from a finite set (cut from one data set, say)? Then certify with"
         " --pool-size N (pool_size=N), all of its untrained clients; if not, say --independent"
         " (independent=True).",
-        "All 2 together: with probability at least 85% (1 less 0.05 for mean loss; 0.1 for next"
+        "Both together: with probability at least 85% (1 less 0.05 for mean loss; 0.1 for next"
         " client).",
     ]
 
@@ -254,7 +254,7 @@ def test_certify_says_figures_first_and_fits(five: str) -> None:
         "Were these clients drawn from a finite set (cut from one data set, say)? Then",
         "certify with --pool-size N (pool_size=N), all of its untrained clients; if not,",
         "say --independent (independent=True).",
-        "All 2 together: with probability at least 85% (1 less 0.05 for mean loss; 0.1",
+        "Both together: with probability at least 85% (1 less 0.05 for mean loss; 0.1",
         "for next client).",
     ]
 
