@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.datasets.reader import one_line
 from latecomer.eval.splits.dealing import (
     QUERY,
     SUPPORT,
@@ -472,7 +473,7 @@ def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = Non
     try:
         split = _rebuilt(arrays, about, len(dataset))
     except _DAMAGE as error:
-        raise InputError(f"split.path: {path} is damaged: {_line(error)}") from error
+        raise InputError(f"split.path: {path} is damaged: {one_line(error)}") from error
     groups = [len(split.seen), len(split.certification), len(split.novel)]
     content_hash = checksum(split.clients, groups, split.reserve, split.law, apart=_apart(split))
     if content_hash != split.content_hash:
@@ -568,7 +569,7 @@ def _load(path: str | Path) -> dict[str, NDArray[Any]]:
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except (*_DAMAGE, lzma.LZMAError, AttributeError) as error:
-        raise InputError(f"split.path: {file} is no frozen split: {_line(error)}") from error
+        raise InputError(f"split.path: {file} is no frozen split: {one_line(error)}") from error
 
 
 def _about(arrays: Mapping[str, NDArray[Any]], path: str | Path) -> dict[str, Any]:
@@ -577,9 +578,5 @@ def _about(arrays: Mapping[str, NDArray[Any]], path: str | Path) -> dict[str, An
         if about["format"] != _FORMAT:
             raise ValueError(f"its format is {about['format']}")
     except _DAMAGE as error:
-        raise InputError(f"split.path: {path} is no frozen split: {_line(error)}") from error
+        raise InputError(f"split.path: {path} is no frozen split: {one_line(error)}") from error
     return about
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:120] or type(error).__name__
