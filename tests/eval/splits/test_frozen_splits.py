@@ -9,9 +9,10 @@ from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import write_artifact
 from latecomer.eval.settings.cell import FederationSettings
-from latecomer.eval.splits.build import deal_extrapolated, draw_clients, make_split, split_of
+from latecomer.eval.splits.build import deal_extrapolated, make_split, split_of
+from latecomer.eval.splits.further_clients import drawn_clients
 from latecomer.eval.splits.registry import Frozen
-from latecomer.eval.splits.split import frozen_facts, read_split, write_split
+from latecomer.eval.splits.split import frozen_facts, read_split, split_arrays
 from latecomer.eval.studies.checking import parse_study
 
 DIGITS = load_dataset({"name": "digits"})
@@ -24,7 +25,7 @@ KINDS = [
 
 def frozen(tmp_path, **options):
     split = make_split(DIGITS, clients=20, certify=4, novel=3, seed=7, **options)
-    write_split(tmp_path / "split.npz", split, DIGITS)
+    np.savez_compressed(tmp_path / "split.npz", **split_arrays(split, DIGITS.content_hash))
     return split, tmp_path / "split.npz"
 
 
@@ -45,7 +46,10 @@ def test_a_split_comes_back_as_it_was(tmp_path, options):
         ]
         assert [c.support.tolist() for c in pair[0]] == [c.support.tolist() for c in pair[1]]
     if split.law:
-        pair = [draw_clients(DIGITS, s, n_clients=3, seed=0) for s in (split, again)]
+        pair = [
+            drawn_clients(DIGITS, s.law, 3, 20, 0.25, 0.2, np.random.default_rng(0))
+            for s in (split, again)
+        ]
         assert [c.support.tolist() for c in pair[0]] == [c.support.tolist() for c in pair[1]]
 
 
@@ -63,7 +67,9 @@ def test_clients_that_shifts_draw_are_dealt_as_those_of_the_file(tmp_path, given
         **{"kind": "client_types", "clients": 30, "certify": 8, "novel": 6, "query": 0.5},
         **{"types": [[0, 1], [2, 3], [4, 5]], "weights": [0.4, 0.3, 0.3], "validation": 0.0},
     }
-    write_split(tmp_path / "s.npz", make_split(DIGITS, **made), DIGITS)
+    np.savez_compressed(
+        tmp_path / "s.npz", **split_arrays(make_split(DIGITS, **made), DIGITS.content_hash)
+    )
     sizes = {}
     for split in (made, {"kind": "frozen", "path": str(tmp_path / "s.npz"), **given}):
         settings = FederationSettings(
