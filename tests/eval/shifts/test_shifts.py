@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from doors import refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
@@ -110,10 +111,7 @@ def test_vectors_are_refused(name):
     ],
 )
 def test_bad_severities_are_refused_in_one_line(name, severity, words):
-    with pytest.raises(InputError) as caught:
-        SHIFTS[name].checked(severity)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert words in refusal(SHIFTS[name].checked, severity)
 
 
 def test_a_shift_of_labels_is_not_applied_to_inputs():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from doors import refusal
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
@@ -20,6 +21,8 @@ KINDS = [
     {"kind": "by_class", "classes_per_client": 2, "reserve": 0.2},
     {"kind": "dirichlet", "alpha": 0.5, "form": "draws"},
     {"kind": "environment", "classes_per_client": 2, "reserve": 0.1},
+    {"kind": "client_types", "types": [[0, 1], [2, 3, 4], [5, 6]], "weights": [0.5, 0.3, 0.2]},
+    {"kind": "client_mixtures", "concentrations": [0.3] * 10},
 ]
 
 
@@ -46,18 +49,13 @@ def test_a_split_comes_back_as_it_was(tmp_path, options):
         ]
         assert [c.support.tolist() for c in pair[0]] == [c.support.tolist() for c in pair[1]]
     if split.law:
+        for name in ("types", "weights", "concentrations"):
+            assert getattr(again.law, name) == getattr(split.law, name)
         pair = [
             drawn_clients(DIGITS, s.law, 3, 20, 0.25, 0.2, np.random.default_rng(0))
             for s in (split, again)
         ]
         assert [c.support.tolist() for c in pair[0]] == [c.support.tolist() for c in pair[1]]
-
-
-def refusal(path, dataset=DIGITS, **more):
-    with pytest.raises(InputError) as caught:
-        read_split(path, dataset, **more)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("given", [{}, {"query": 0.25}])
@@ -85,10 +83,12 @@ def test_clients_that_shifts_draw_are_dealt_as_those_of_the_file(tmp_path, given
 
 def test_what_is_not_the_split_it_claims_to_be_is_refused(tmp_path):
     split, path = frozen(tmp_path, **KINDS[0])
-    assert "there is no file" in refusal(tmp_path / "absent.npz")
-    assert f"split.hash must be {split.content_hash}" in refusal(path, expected="abc")
+    assert "there is no file" in refusal(read_split, tmp_path / "absent.npz", DIGITS)
+    assert f"split.hash must be {split.content_hash}" in refusal(
+        read_split, path, DIGITS, expected="abc"
+    )
     other = make_dataset("other", DIGITS.x[::-1].copy(), DIGITS.y, provenance="")
-    assert "was made for other data than other" in refusal(path, other)
+    assert "was made for other data than other" in refusal(read_split, path, other)
     with np.load(path) as stored:
         arrays = dict(stored)
     for name, change in (
@@ -101,13 +101,13 @@ def test_what_is_not_the_split_it_claims_to_be_is_refused(tmp_path):
         ("ids", arrays["ids"] + 1),
     ):
         np.savez(path, **(arrays | {name: change}))
-        assert "is damaged" in refusal(path), name
+        assert "is damaged" in refusal(read_split, path, DIGITS), name
     np.savez(path, **(arrays | {"about": np.array('{"format": "x"}')}))
-    assert "is no frozen split" in refusal(path)
+    assert "is no frozen split" in refusal(read_split, path, DIGITS)
     path.write_bytes(b"not a file of this kind")
-    assert "is no frozen split" in refusal(path)
+    assert "is no frozen split" in refusal(read_split, path, DIGITS)
     path.write_bytes(b"")
-    assert "is no frozen split" in refusal(path)
+    assert "is no frozen split" in refusal(read_split, path, DIGITS)
 
 
 def test_every_run_leaves_its_split_and_the_next_can_start_from_it(tmp_path):
