@@ -28,6 +28,17 @@ def files(frame, folder, **roles):
         yield door, lambda config=config: load_dataset(config)
 
 
+def written(frame, reader, path):
+    """Write a table as the file or folder that a reader reads."""
+    if reader == "table":
+        frame.to_csv(path, index=False)
+    elif reader == "parquet":
+        frame.to_parquet(path)
+    else:
+        pytest.importorskip("datasets").Dataset.from_pandas(frame).save_to_disk(path)
+    return {"name": reader, "path": str(path)}
+
+
 def tables(frame, folder):
     """Yield a data set from one table through every door that takes tables."""
     yield from files(frame, folder)

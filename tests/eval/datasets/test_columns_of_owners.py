@@ -4,9 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from doors import files, refusal, tables
-from typer.testing import CliRunner
 
-from latecomer.commands.app import app
 from latecomer.eval.datasets.from_objects import clients_from
 from latecomer.reading.column_names import counts_rows, names_owner, numbers_rows
 
@@ -135,18 +133,3 @@ def test_a_column_that_counts_the_rows_under_another_name_is_warned_of():
     frame = FRAME.assign(client=list("aabbccddeeff"), day=range(12))
     (note,) = clients_from(frame).notes
     assert note == "warning: the column 'day' was taken as a feature, though it counts the rows"
-
-
-STUDY = "study: mine\ndata: {name: table, path: t.csv}\nsplit: {kind: natural, novel: 1}\n"
-
-
-@pytest.mark.parametrize("name", ["hospital", "subject_id"])
-def test_a_run_ends_in_one_line_that_names_the_key(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    FRAME.assign(**{name: [1, 2, 3] * 4}).to_csv("t.csv", index=False)
-    (tmp_path / "s.yaml").write_text(STUDY + "methods: [fedavg]\n")
-    before = sorted(tmp_path.iterdir())
-    done = CliRunner().invoke(app, ["run", "s.yaml"], prog_name="latecomer")
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert f"say client: {name}" in done.stderr
-    assert sorted(tmp_path.iterdir()) == before

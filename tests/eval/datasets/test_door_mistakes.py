@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from doors import refusal
+from doors import refusal, written
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -44,20 +44,11 @@ def refused(request, tmp_path):
     def through(frame, **roles):
         roles = {"image": "file", "root": str(tmp_path)} | roles
         roles = {key: value for key, value in roles.items() if value is not None}
-        if door == "table":
-            frame.to_csv(path, index=False)
-        elif door == "parquet":
-            pytest.importorskip("pyarrow")
-            frame.to_parquet(path)
-        elif door != "frame":
+        if door == "hugging object":
             frame = pytest.importorskip("datasets").Dataset.from_pandas(frame)
-            if door == "huggingface":
-                frame.save_to_disk(path)
-        in_python = door in ("frame", "hugging object")
-        config = {"name": door, "path": str(path)} | roles
-        if in_python:
+        if door in ("frame", "hugging object"):
             return refusal(clients_from, frame, **roles)
-        message = refusal(load_dataset, config)
+        message = refusal(load_dataset, written(frame, door, path) | roles)
         assert message.startswith(f"data.path: {path}: ")
         return message
 
@@ -362,13 +353,8 @@ def test_a_run_stops_before_any_work(kind, door, tmp_path, monkeypatch):
     for number in range(12):
         Image.new("L", (8, 8), number).save(tmp_path / f"{number}.png")
     data = f"{{name: {door}, path: mine, image: file, root: {tmp_path}}}"
-    if door == "table":
-        BAD[kind].to_csv("mine", index=False)
-    elif door == "parquet":
-        pytest.importorskip("pyarrow")
-        BAD[kind].to_parquet("mine")
-    elif door == "huggingface":
-        pytest.importorskip("datasets").Dataset.from_pandas(BAD[kind]).save_to_disk("mine")
+    if door != "torch":
+        written(BAD[kind], door, "mine")
     else:
         data = "{name: torch, path: 'mine.py:samples'}"
         samples = BAD[kind].to_numpy().tolist()

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from doors import refusal
+from doors import refusal, written
 from torch.utils.data import TensorDataset
 
 from latecomer import clients_from
@@ -37,7 +37,7 @@ def in_study(reader, folder):
         np.savez(folder / "mine.npz", x=WORDS.astype(np.uint8), y=LABELS, client=SITES)
         file = folder / "mine.npz"
     elif reader == "table":
-        FRAME.to_csv(file, index=False)
+        written(FRAME, reader, file)
     elif reader == "torch":
         np.savez(folder / "held.npz", x=WORDS, y=LABELS, client=SITES)
         (folder / "mine.py").write_text(
@@ -48,14 +48,8 @@ def in_study(reader, folder):
         )
         file = f"{folder / 'mine.py'}:made"
     else:
-        pytest.importorskip("pyarrow" if reader == "parquet" else "datasets")
         lists = pd.DataFrame({"text": list(WORDS), "label": LABELS, "client": SITES})
-        if reader == "parquet":
-            lists.to_parquet(file)
-        else:
-            from datasets import Dataset
-
-            Dataset.from_pandas(lists).save_to_disk(file)
+        written(lists, reader, file)
     return {"name": reader, "path": str(file), "tokens": True}
 
 

@@ -14,7 +14,6 @@ from latecomer.eval.datasets import load_dataset, make_dataset
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.splits.dealing import generator
 from latecomer.eval.splits.further_clients import drawn_clients
-from latecomer.eval.splits.registry import sampling_of
 
 DIGITS = load_dataset({"name": "digits"})
 
@@ -160,7 +159,3 @@ def test_a_certificate_covers_the_mean_of_fresh_clients():
         bound = float(product(losses=scores(split.certification), delta=0.1))
         missed += scores(fresh_of(split, 200, seed)).mean() > bound
     assert missed <= stats.binom.ppf(0.999, 200, 0.1)
-
-
-def test_it_is_the_kind_whose_certificates_are_iid():
-    assert sampling_of("environment") == "iid"
