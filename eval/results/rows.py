@@ -35,28 +35,6 @@ from latecomer.eval.results.kept_cells import (
 )
 from latecomer.files import write_atomic
 
-__all__ = [
-    "COLUMNS",
-    "MEANINGS",
-    "ROWS_SCHEMA_VERSION",
-    "Artifact",
-    "ArtifactFile",
-    "CellRecord",
-    "InputError",
-    "RunRecord",
-    "load_run",
-    "make_row",
-    "read_artifact",
-    "read_records",
-    "read_rows",
-    "rows_to_text",
-    "sort_rows",
-    "write_artifact",
-    "write_atomic",
-    "write_beside",
-    "write_rows",
-]
-
 _MANIFEST = ".manifest.json"
 
 

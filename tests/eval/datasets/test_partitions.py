@@ -1,11 +1,9 @@
 """Clients as PFLlib and FL-bench leave them are read as they lie; no pickle of theirs is run."""
 
-import gzip
 import json
 import os
 import pickle
 import re
-import struct
 import zipfile
 
 import numpy as np
@@ -244,38 +242,25 @@ def test_fl_benchs_whole_clients_laid_aside_are_clients_like_all_others(bench):
     assert len(data.client_names) == 3
 
 
-def test_fl_bench_on_a_publishers_files(tmp_path):
-    folder = tmp_path / "mnist"
-    raw = folder / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    pixels = {}
-    for prefix, n in (("train", 6), ("t10k", 4)):
-        pixels[prefix] = np.random.default_rng(n).integers(0, 255, (n, 28, 28), np.uint8)
-        images = struct.pack(">BBBBIII", 0, 0, 8, 3, n, 28, 28) + pixels[prefix].tobytes()
-        labels = struct.pack(">BBBBI", 0, 0, 8, 1, n) + bytes(range(n))
-        (raw / f"{prefix}-images-idx3-ubyte.gz").write_bytes(gzip.compress(images))
-        (raw / f"{prefix}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels))
-    dealt = [{"train": [0, 7], "test": [1]}, {"train": [8], "test": [9]}]
-    partition = {"separation": {}, "data_indices": dealt}
-    (folder / "partition.pkl").write_bytes(pickle.dumps(partition))
-    (folder / "args.json").write_text(json.dumps({"dataset": "mnist", "client_num": 2}))
-    data = load(folder, "fl_bench")
-    everything = np.concatenate([pixels["train"], pixels["t10k"]])
-    assert len(data) == 5
-    assert data.n_classes == 10
-    own = (data.client == 0) & ~data.test
-    assert {one.tobytes() for one in data.x[own]} == {everything[k].tobytes() for k in (0, 7)}
-
-
-def dealt(*clients, told=None):
+def dealt(*clients, told=None, of="synthetic"):
     """Deal other rows to FL-bench's clients."""
 
     def spoil(folder):
         (folder / "partition.pkl").write_bytes(pickle.dumps({"data_indices": [*clients]}))
-        facts = {"dataset": "synthetic", "client_num": told or len(clients)}
+        facts = {"dataset": of, "client_num": told or len(clients)}
         (folder / "args.json").write_text(json.dumps(facts))
 
     return spoil
+
+
+def test_fl_bench_on_a_publishers_files(small_files, tmp_path):
+    published = load_dataset(small_files("mnist", tmp_path))
+    dealt({"train": [0, 87], "test": [1]}, {"train": [88], "test": [9]}, of="mnist")(tmp_path)
+    data = load(tmp_path, "fl_bench")
+    assert (len(data), data.n_classes) == (5, 10)
+    own = (data.client == 0) & ~data.test
+    held = {published.x[row].tobytes() for row in (0, 87)}
+    assert {one.tobytes() for one in data.x[own]} == held
 
 
 @pytest.mark.parametrize(

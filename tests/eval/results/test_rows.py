@@ -1,7 +1,5 @@
 import json
 import math
-import os
-import stat
 
 import numpy as np
 import pandas as pd
@@ -9,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer import files
-from latecomer.errors import InputError, nearest
+from latecomer.errors import InputError
 from latecomer.eval.results.rows import (
     COLUMNS,
     Artifact,
@@ -22,7 +19,6 @@ from latecomer.eval.results.rows import (
     rows_to_text,
     sort_rows,
     write_artifact,
-    write_atomic,
     write_rows,
 )
 
@@ -142,21 +138,6 @@ def test_torn_and_foreign_files_are_refused_in_one_line(tmp_path, content, said)
 def test_absent_file_is_said_plainly(tmp_path):
     with pytest.raises(InputError, match="there is no rows file"):
         read_rows(tmp_path / "none.csv")
-
-
-def test_atomic_write_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
-    path = tmp_path / "deep" / "file"
-    write_atomic(path, "old")
-
-    def full(handle):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(OSError, match="no space"):
-        write_atomic(path, "new")
-    assert path.read_text() == "old"
-    assert os.listdir(path.parent) == ["file"]
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
 def test_arrays_and_tables_come_back(tmp_path):
@@ -294,8 +275,3 @@ def test_a_run_that_goes_on_is_read_with_the_cells_that_ended(tmp_path):
     rows = load_run(tmp_path).rows
     assert list(rows["cell"]) == ["a", "b", "c"]
     assert list(rows["value"]) == [0.25, 0.5, 0.75]
-
-
-def test_nearest_suggests_or_says_nothing():
-    assert nearest("ruonds", ["rounds", "cohort"]) == "; did you mean 'rounds'?"
-    assert nearest("x", ["rounds"]) == ""
