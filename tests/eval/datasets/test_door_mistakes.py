@@ -186,21 +186,6 @@ def test_what_float32_merely_rounds_is_read():
     assert clients_from({"a": (np.stack(kept, axis=1), y)}).x.shape == (12, 4)
 
 
-def test_a_csv_file_that_is_damaged(tmp_path):
-    def refused(text):
-        (tmp_path / "m.csv").write_text(text, "utf-8")
-        return refusal(load_dataset, {"name": "table", "path": str(tmp_path / "m.csv")})
-
-    assert "is empty" in refused("")
-    assert "begins with '[', as JSON does" in refused('[{"a": 1, "label": 0}]')
-    assert "names a column twice: a, a, label" in refused("a,a,label\n1,2,0\n")
-    assert "damaged" in refused("a,label\n1,0\n1,0,5\n")
-    assert "row 1: no label is given" in refused("a,label\n1,0\n1\n")
-    assert "row 1: no label is given" in refused("a,label\n1,x\n1,NaN\n")
-    assert "got '' in row 1" in refused("a,label\n1,0\n,1\n")
-    assert "must hold finite float32 numbers, got 1e+300 in row 0" in refused("a,label\n1e300,0\n")
-
-
 @pytest.mark.parametrize("name", ["table", "parquet", "huggingface"])
 def test_files_that_are_none(name, tmp_path):
     def refused(path):
@@ -297,12 +282,6 @@ class Broken(Flipping):
 )
 def test_objects_that_are_no_clients(source, given, words):
     assert words in refusal(clients_from, source, **given)
-
-
-def test_two_columns_of_one_name():
-    frame = good().set_axis(["label", "label", "client"], axis=1)
-    with pytest.raises(InputError, match="column 'label' occurs twice"):
-        clients_from(frame)
 
 
 def test_what_npz_does_not_hold_is_not_saved(tmp_path):

