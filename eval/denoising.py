@@ -28,10 +28,9 @@ SOLVERS = ("local", "principal components", "gradient descent")
 
 @dataclass(frozen=True, eq=False)
 class LinearClients:
-    """Linear regressions with orthonormal designs.
+    """Linear regressions, whose designs have orthonormal columns.
 
-    Of n clients: ``designs`` [n, m, d], ``labels`` [n, m] and the models behind them, ``truth`` [n,
-    d].
+    Of n clients: ``designs`` [n, m, d], ``labels`` [n, m], and ``truth`` [n, d], the models behind.
     """
 
     designs: Floats

@@ -70,12 +70,13 @@ class Shift:
         """Return shifted inputs, float32 and of the shape of ``x``."""
         if self.function is None:
             raise InputError(f"{self.description} is no shift of inputs")
+        severity = self.checked(severity)
         if self.images and np.ndim(x) != 4:
             raise InputError(
                 f"shifts.{self.name} needs images [C, H, W], but the data's samples have shape "
                 f"{list(np.shape(x)[1:])}"
             )
-        return self.function(x, self.checked(severity), rng)
+        return self.function(x, severity, rng)
 
 
 def unit_floats(x: Any) -> Images:

@@ -18,6 +18,16 @@ def refusal(call, *given, **asked):
     return message
 
 
+def outcome(call, *given):
+    """Return what a call makes, or None, and the one line with which it refuses, if it does."""
+    try:
+        return call(*given), ""
+    except InputError as error:
+        message = str(error)
+    assert "\n" not in message
+    return None, message
+
+
 def files(frame, folder, **roles):
     """Yield a data set from one table through every door that reads files of tables."""
     frame.to_csv(folder / "t.csv", index=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from doors import refusal
+from doors import outcome, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -138,29 +138,25 @@ def test_a_folder_of_that_name(kind, file, refused):
     assert "is not a file" in refused(kind, damage) or kind == "omniglot-zip"
 
 
-def pairs(kind, *names):
-    return [(kind, a, b) for a, b in zip(names[::2], names[1::2], strict=True)]
-
-
 @pytest.mark.parametrize(
     ("kind", "first", "second"),
     [
-        *pairs("cifar10", f"{PY}/data_batch_1", f"{PY}/test_batch"),
-        *pairs("cifar10", f"{PY}/data_batch_1", f"{PY}/data_batch_2"),
-        *pairs("cifar10", f"{PY}/data_batch_1", f"{PY}/batches.meta"),
-        *pairs("cifar10-binary", f"{BIN}/data_batch_1.bin", f"{BIN}/batches.meta.txt"),
-        *pairs("cifar100", "cifar-100-python/train", "cifar-100-python/test"),
-        *pairs("cifar100", "cifar-100-python/train", "cifar-100-python/meta"),
-        *pairs(
+        ("cifar10", f"{PY}/data_batch_1", f"{PY}/test_batch"),
+        ("cifar10", f"{PY}/data_batch_1", f"{PY}/data_batch_2"),
+        ("cifar10", f"{PY}/data_batch_1", f"{PY}/batches.meta"),
+        ("cifar10-binary", f"{BIN}/data_batch_1.bin", f"{BIN}/batches.meta.txt"),
+        ("cifar100", "cifar-100-python/train", "cifar-100-python/test"),
+        ("cifar100", "cifar-100-python/train", "cifar-100-python/meta"),
+        (
             "cifar100-binary",
             "cifar-100-binary/fine_label_names.txt",
             "cifar-100-binary/coarse_label_names.txt",
         ),
-        *pairs("mnist", f"MNIST/raw/{IDX[0]}", f"MNIST/raw/{IDX[1]}"),
-        *pairs("mnist", f"MNIST/raw/{IDX[1]}", f"MNIST/raw/{IDX[3]}"),
-        *pairs("fashion_mnist", *(f"FashionMNIST/raw/{IDX[i]}.gz" for i in (0, 2))),
-        *pairs("stl10", "stl10_binary/train_X.bin", "stl10_binary/train_y.bin"),
-        *pairs("stl10", "stl10_binary/train_X.bin", "stl10_binary/test_X.bin"),
+        ("mnist", f"MNIST/raw/{IDX[0]}", f"MNIST/raw/{IDX[1]}"),
+        ("mnist", f"MNIST/raw/{IDX[1]}", f"MNIST/raw/{IDX[3]}"),
+        ("fashion_mnist", f"FashionMNIST/raw/{IDX[0]}.gz", f"FashionMNIST/raw/{IDX[2]}.gz"),
+        ("stl10", "stl10_binary/train_X.bin", "stl10_binary/train_y.bin"),
+        ("stl10", "stl10_binary/train_X.bin", "stl10_binary/test_X.bin"),
     ],
 )
 def test_swapped(kind, first, second, refused):
@@ -244,18 +240,10 @@ def test_a_pickle_is_not_run_and_says_what_it_asked_for(tmp_path):
     assert (tmp_path / "ran").exists(), "the same bytes do run where pickle is trusted"
 
 
-def attempt(content):
-    try:
-        return load_cifar_pickle(content), ""
-    except InputError as error:
-        return None, str(error)
-
-
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused_in_one_line(content):
-    held, message = attempt(b"\x80\x02" + content)
+    held, message = outcome(load_cifar_pickle, b"\x80\x02" + content)
     assert isinstance(held, dict) != bool(message)
-    assert "\n" not in message
 
 
 def edit(change):
@@ -401,20 +389,10 @@ def test_any_damage_is_read_or_refused_in_one_line(kind, small_files, tmp_path):
         place = int(rng.integers(len(whole)))
         patch = rng.bytes(int(rng.integers(1, 9)))
         (tmp_path / file).write_bytes(whole[:place] + patch + whole[place + rng.integers(2) :])
-        message = said(config)
-        assert "\n" not in message
-        refused += bool(message)
+        refused += bool(outcome(load_dataset, config)[1])
         (tmp_path / file).write_bytes(whole)
     assert refused
-    assert said(config) == ""
-
-
-def said(config):
-    try:
-        load_dataset(config)
-    except InputError as error:
-        return str(error)
-    return ""
+    load_dataset(config)
 
 
 @pytest.mark.parametrize("root", [3, "", ["x"]])
