@@ -289,8 +289,7 @@ def test_what_npz_does_not_hold_is_not_saved(tmp_path):
 
     x, y = np.zeros((2, 1)), np.zeros(2)
     data = make_dataset("a", x, y, provenance="", test=np.array([True, False]))
-    with pytest.raises(InputError, match="test rows or superclasses"):
-        data.save(tmp_path / "a.npz")
+    assert "test rows or superclasses" in refusal(data.save, tmp_path / "a.npz")
     with pytest.raises(InputError, match=r"path must end in \.npz, got 'a\.csv'"):
         make_dataset("a", x, y, provenance="").save("a.csv")
     assert [*tmp_path.iterdir()] == []
