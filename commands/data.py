@@ -60,7 +60,7 @@ def verify_data(name: Name, root: Root = None) -> None:
     """
     from latecomer.eval.datasets.download import verify
 
-    for line in verify(name, root=root).lines:
+    for line in verify(name, root=root):
         typer.echo(line)
 
 

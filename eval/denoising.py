@@ -28,15 +28,9 @@ SOLVERS = ("local", "principal components", "gradient descent")
 
 @dataclass(frozen=True, eq=False)
 class LinearClients:
-    """Linear regressions with orthonormal designs.
+    """Linear regressions, whose designs have orthonormal columns.
 
-    Attributes
-    ----------
-    designs : ndarray of shape [n, m, d]
-        With orthonormal columns.
-    labels : ndarray of shape [n, m]
-    truth : ndarray of shape [n, d]
-        The models behind the labels.
+    Of n clients: ``designs`` [n, m, d], ``labels`` [n, m], and ``truth`` [n, d], the models behind.
     """
 
     designs: Floats
@@ -57,17 +51,7 @@ class LinearClients:
 def draw_clients(
     rng: np.random.Generator, truth: Floats, *, n_samples: int, noise: float
 ) -> LinearClients:
-    """Draw designs and labels for clients of these true models.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    truth : ndarray of shape [n, d]
-    n_samples : int
-        Samples per client, at least d.
-    noise : float
-        Standard deviation of the label noise.
-    """
+    """Draw designs and labels for clients of true models [n, d], each of at least d samples."""
     n, d = truth.shape
     designs = np.linalg.qr(rng.standard_normal((n, n_samples, d)))[0]
     labels = np.einsum("nmd,nd->nm", designs, truth)
@@ -83,11 +67,7 @@ def train_linear(
     Every round all clients send the gradient of :math:`|X_i\theta_i - y_i|^2` at the model they
     got, which for an orthonormal design is :math:`2(\theta_i - X_i^Ty_i)`; the server propagates it
     back to W and the descriptors. (Several local steps would scale all of them by one factor.)
-
-    Returns
-    -------
-    tuple of ndarray
-        W ``[d, k]`` and the descriptors ``[n, k]``.
+    Returns W ``[d, k]`` and the descriptors ``[n, k]``.
     """
     solutions = clients.solutions
     n, d = solutions.shape
@@ -110,19 +90,10 @@ def fixed_subspace_error(variances: Floats, subspace: Floats, noise: float) -> f
 
     .. math:: \operatorname{tr}((I-P)\Sigma) + \sigma^2k
 
-    The first term is what the subspace leaves out, the second the noise that stays; exact for a
-    subspace that does not depend on the clients' noise.
+    The first term, of the true models' second moments :math:`\Sigma` (``variances`` [d, d]), is
+    what the subspace (orthonormal columns [d, k]) leaves out, the second the noise that stays;
+    exact for a subspace that does not depend on the clients' noise.
 
-    Parameters
-    ----------
-    variances : ndarray of shape [d, d]
-        Second moments :math:`\Sigma` of the true models.
-    subspace : ndarray of shape [d, k]
-        Orthonormal columns.
-    noise : float
-
-    Examples
-    --------
     >>> fixed_subspace_error(np.diag([4.0, 1.0, 0.0]), np.eye(3)[:, :1], noise=0.5)
     1.25
     """
@@ -133,18 +104,11 @@ def fixed_subspace_error(variances: Floats, subspace: Floats, noise: float) -> f
 def estimated_error(solutions: Floats, dimension: int, noise: float) -> float:
     r"""Estimate the mean error after projection on the solutions' own k leading components.
 
-    Unbiased over the noise, from the solutions alone: Stein's estimate
+    Unbiased over the noise, from the solutions [n, d] alone: Stein's estimate
     :math:`(|\bar\Theta - \hat\Theta|^2 + 2\sigma^2\,df)/n - \sigma^2d` with the divergence of a
     truncated singular value decomposition, :math:`df = k(k + |n-d|) +
     2\sum_{i\le k<j}s_i^2/(s_i^2-s_j^2)` (Candès, Sing-Long and Trzasko, 2013). It is unstable
     where two singular values nearly agree.
-
-    Parameters
-    ----------
-    solutions : ndarray of shape [n, d]
-    dimension : int
-        k, at most the smaller of n and d.
-    noise : float
     """
     n, d = map(int, solutions.shape)
     squares = np.square(np.linalg.svd(solutions, compute_uv=False))

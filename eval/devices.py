@@ -42,15 +42,10 @@ def visible_gpus() -> tuple[str, ...]:
 
 @cache
 def claim(device: str) -> None:
-    """Make this process ready to compute on a device.
+    """Make this process ready to compute on a device, which the machine must have.
 
     Float32 on a GPU means float32: TF32, the default for convolutions, is switched off.
     Convolutions use an algorithm that sums in the same order every time.
-
-    Raises
-    ------
-    InputError
-        When the machine has no such device.
     """
     if device != "cuda":
         return

@@ -60,24 +60,9 @@ def feature_columns(
 
     Columns without a name, and row numbers under the usual names, are left out; a column that says
     whose the rows are is refused while there are no clients, and is warned of beside them.
+    ``asked`` are those that the user names; ``apart`` those of labels, of clients and perhaps of
+    groups, None where there is none, which are no features.
 
-    Parameters
-    ----------
-    cells : mapping of str to sequence
-        All columns.
-    asked : sequence of str, optional
-        The columns that the user names.
-    apart : sequence of str or None
-        Columns of labels, of clients and perhaps of groups, which are no features; None where there
-        is none.
-
-    Raises
-    ------
-    InputError
-        No column remains, one has two roles, or one says whose the rows are and no other does.
-
-    Examples
-    --------
     >>> table = {"id": [7, 3, 5], "age": [61, 47, 70], "label": [0, 1, 1], "client": [1, 1, 2]}
     >>> feature_columns(table, apart=("label", "client"))
     (('age',), ('left out, row numbers or without a name: id',))
@@ -106,12 +91,7 @@ def refuse_owner(
 ) -> None:
     """Refuse a column that says whose the rows are while there is no column of clients.
 
-    Beside clients only what is nearly called so is refused.
-
-    Raises
-    ------
-    InputError
-        The message names the column; ``remedy`` says what to do with it.
+    Beside clients only what is nearly called so is refused. ``remedy`` says what to do with it.
     """
     has_clients = apart[1] is not None
     for name in names:
@@ -141,14 +121,7 @@ def _doubtful(cells: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 def same_as_label(
     blocks: Mapping[str, NDArray[np.float32]], y: NDArray[np.int64]
 ) -> tuple[str, ...]:
-    """Warn of a column that says every row's label: perhaps the label under another name.
-
-    Examples
-    --------
-    >>> y = np.arange(20) % 2
-    >>> same_as_label({"age": np.arange(20.0)[:, None], "target": y[:, None] + 1}, y)
-    ("warning: the column 'target' was taken as a feature, and says every row's label",)
-    """
+    """Warn of a column that says every row's label: perhaps the label under another name."""
     classes = len(np.unique(y))
     for name, block in blocks.items():
         if len(y) < _FEW_ROWS or classes < 2 or block.shape[1] > 1:
@@ -166,13 +139,7 @@ def _counted(cells: Any) -> bool:
 
 
 def unread_owner(cells: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say which column seems to hold clients where none were read.
-
-    Examples
-    --------
-    >>> unread_owner({"file": ["a.png"], "label": [0], "patient": [1]})
-    ("no clients were read; if the column 'patient' holds them, say client: patient",)
-    """
+    """Say which column seems to hold clients where none were read."""
     owner = next(filter(names_owner, cells), None)
     said = f"no clients were read; if the column {owner!r} holds them, say client: {owner}"
     return () if owner is None else (said,)
@@ -190,12 +157,10 @@ REAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?(e[-+]?[0-9]+)?", re.IGNORECASE)
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A table.
+    """A table, with name and provenance as ``make_dataset`` takes them.
 
     Attributes
     ----------
-    name, provenance : str
-        As for :func:`~latecomer.eval.datasets.dataset.make_dataset`.
     cells : mapping of str to sequence
         The cells of each column, all columns equally long.
     folder : Path
@@ -267,7 +232,7 @@ def from_columns(
     groups = None if group is None else _column(columns, "group", group)
     refuse_repeated(list(columns.cells), [role for role in (labels, clients, groups) if role])
     y, class_names = _classes(columns, labels)
-    ids = _ids(columns, clients) if clients else None
+    ids = _ids(columns, "client", clients) if clients else None
     _refuse_together(features, image, root, size)
     if image is not None:
         x, told = _pictures(columns, image, root, size, layout), dict[str, Any]()
@@ -277,16 +242,12 @@ def from_columns(
     told |= {"notes": (*told.get("notes", ()), *unread), "class_names": class_names}
     told |= {"provenance": columns.provenance, "tokens": tokens}
     data = make_dataset(columns.name, x, y, client=ids, **told)
-    return data if groups is None else _in_groups(columns, data, groups)
+    return data if groups is None else in_groups(data, _ids(columns, "group", groups), groups)
 
 
-def _ids(columns: Columns, clients: str) -> NDArray[Any]:
-    return as_clients(columns.cells[clients], f"client {clients!r}", text=columns.text)
-
-
-def _in_groups(columns: Columns, data: Dataset, groups: str) -> Dataset:
-    cells = as_clients(columns.cells[groups], f"group {groups!r}", text=columns.text, what="group")
-    return in_groups(data, cells, groups)
+def _ids(columns: Columns, what: str, column: str) -> NDArray[Any]:
+    cells = columns.cells[column]
+    return as_clients(cells, f"{what} {column!r}", text=columns.text, what=what)
 
 
 def _refuse_together(features: object, image: object, root: object, size: object) -> None:
@@ -325,24 +286,11 @@ def _pictures(
 def as_classes(
     cells: Any, column: str, *, text: bool = False
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return labels as whole numbers, and the class names if there are any.
+    """Return labels as whole numbers from 0, and the class names if there are any.
 
-    Parameters
-    ----------
-    cells : sequence
-        Whole numbers from 0, or names.
-    column : str
-        Name of the column in messages.
-    text : bool
-        Whether to read names as numbers when all of them are whole numbers.
+    ``column`` is what messages call them; with ``text``, names are read as numbers when all of them
+    are whole numbers. A label that is missing, continuous, or neither number nor string is refused.
 
-    Raises
-    ------
-    InputError
-        A label is missing, continuous, or neither a number nor a string.
-
-    Examples
-    --------
     >>> as_classes(["dog", "cat", "dog"], "label")
     (array([1, 0, 1]), ('cat', 'dog'))
     >>> as_classes([2, 0], "label")
@@ -360,25 +308,10 @@ def as_classes(
 def refuse_regression(y: NDArray[Any], column: str, *, named: bool) -> None:
     """Refuse labels that are a quantity, or one of its own for nearly every sample, as classes.
 
-    Whole numbers without names are refused where they are more than 50 different ones; whole
-    numbers and names alike where a quarter of the samples have labels that differ (from 11
+    Whole numbers without names (``named``) are refused where they are more than 50 different ones;
+    whole numbers and names alike where a quarter of the samples have labels that differ (from 11
     different labels on: a table of a few lines is no evidence).
 
-    Parameters
-    ----------
-    y : ndarray
-        Labels, one a sample.
-    column : str
-        What they are called in messages.
-    named : bool
-        Whether the data say what their classes are called.
-
-    Raises
-    ------
-    InputError
-
-    Examples
-    --------
     >>> refuse_regression(np.arange(442) % 40, "label 'target'", named=False)
     >>> refuse_regression(np.arange(442) % 51, "label 'target'", named=False)
     ... # doctest: +ELLIPSIS
@@ -404,13 +337,6 @@ def as_clients(
 ) -> NDArray[Any]:
     """Return clients' ids, or their groups' names, as whole numbers or strings.
 
-    Raises
-    ------
-    InputError
-        A client is missing, or is neither a whole number nor a string.
-
-    Examples
-    --------
     >>> as_clients(["10", "9"], "client"), as_clients(["10", "9"], "client", text=True)
     (array(['10', '9'], dtype='<U2'), array([10,  9]))
     """
@@ -509,8 +435,6 @@ def _array(cells: Any) -> NDArray[Any]:
 def numbers_of(array: NDArray[Any], *, real: bool = False) -> NDArray[Any]:
     """Return text as whole numbers if all cells are, or as real numbers if ``real`` allows it.
 
-    Examples
-    --------
     >>> numbers_of(np.array(["3", "10"])), numbers_of(np.array(["3", "010"]))
     (array([ 3, 10]), array(['3', '010'], dtype='<U3'))
     """
@@ -593,13 +517,7 @@ def _remedy(cells: Any, name: str, *, text: bool, tokens: bool) -> str:
 def columns_of(
     frame: Any, name: str, provenance: str, *, folder: Path = Path(), text: bool = False
 ) -> Columns:
-    """Return the columns of a DataFrame.
-
-    Raises
-    ------
-    InputError
-        Two columns have the same name, or their names have several levels.
-    """
+    """Return the columns of a DataFrame, whose names must differ and have one level."""
     names = column_names(frame.columns)
     refuse_repeated(names)
     cells = {column: frame.iloc[:, i] for i, column in enumerate(names)}
@@ -608,13 +526,7 @@ def columns_of(
 
 
 def header_of(file: Path) -> tuple[list[str], int]:
-    """Return the names of a CSV file's columns, and the number of lines before its first row.
-
-    Raises
-    ------
-    InputError
-        There is no header, or it names a column twice.
-    """
+    """Return the distinct names of a CSV file's columns, and the lines before its first row."""
     with file.open("rb") as binary:
         refuse_other_than_text(file_beginning(binary))
     with file.open(encoding="utf-8-sig", newline="") as stream:

@@ -283,7 +283,7 @@ def _hash_of(kept: Mapping[str, NDArray[Any] | None], names: Sequence[str]) -> s
     return digest.hexdigest()
 
 
-def as_pixels(x: NDArray[Any]) -> NDArray[Any]:
+def _as_pixels(x: NDArray[Any]) -> NDArray[Any]:
     """Return inputs as they are stored: uint8 unchanged, floats as finite float32."""
     if x.ndim not in (2, 4):
         raise InputError(f"x must have shape [N, D] or [N, C, H, W], got {list(x.shape)}")
@@ -313,21 +313,11 @@ def as_reals(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_float32(values: NDArray[Any], called: Sequence[str]) -> NDArray[np.float32]:
-    """Return numbers as float32; what does not fit becomes infinite.
+    """Return numbers [N, C, ...] as float32; what does not fit becomes infinite.
 
-    Parameters
-    ----------
-    values : ndarray, shape [N, C, ...]
-    called : sequence of str
-        What each of the C parts is called in messages.
+    ``called`` names each of the C parts in messages: one is refused whose values differ by less
+    than float32 shows, such as times in milliseconds or long ids.
 
-    Raises
-    ------
-    InputError
-        The values of a part differ by less than float32 shows: times in milliseconds, long ids.
-
-    Examples
-    --------
     >>> as_float32(1.7e12 + 1000 * np.arange(9.0)[:, None], ["column 'when'"])
     ... # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -364,7 +354,7 @@ def as_float32(values: NDArray[Any], called: Sequence[str]) -> NDArray[np.float3
 def _as_inputs(x: NDArray[Any], tokens: object) -> NDArray[Any]:
     if not isinstance(tokens, bool):
         raise InputError(f"tokens must be true or false, got {tokens!r}")
-    return as_tokens(x) if tokens else as_pixels(x)
+    return as_tokens(x) if tokens else _as_pixels(x)
 
 
 def as_tokens(x: NDArray[Any]) -> NDArray[np.int64]:
@@ -460,20 +450,8 @@ def join_sets(
 ) -> Dataset:
     """Append the publisher's test rows to the training rows and mark them.
 
-    Parameters
-    ----------
-    name : str
-    train, test : Part
-    source : str
-        What was read, in words; the numbers of images are appended.
-    class_names : tuple of str
-    remark : str
-        Other changes that the reader made to the data.
-
-    Raises
-    ------
-    InputError
-        The two sets differ in image size or hold the same images.
+    ``source`` says what was read, and ``remark`` what else the reader changed. Sets of unlike image
+    sizes, or of the same images, are refused.
     """
     if train.x.shape[1:] != test.x.shape[1:]:
         raise InputError(
@@ -500,22 +478,9 @@ def join_sets(
 def in_groups(data: Dataset, groups: NDArray[Any], column: str) -> Dataset:
     """Return the data set with the group of each of its clients, which its hash then covers.
 
-    Parameters
-    ----------
-    data : Dataset
-    groups : ndarray of strings or whole numbers, shape [N]
-        The group of each sample, the same for all samples of a client.
-    column : str
-        What the grouping is called.
+    ``groups`` [N] has the group of each sample, the same for all samples of a client; ``column`` is
+    what the grouping is called.
 
-    Raises
-    ------
-    InputError
-        The data have no clients, or a client lies in two groups.
-
-    Examples
-    --------
-    >>> from latecomer.eval.datasets.dataset import make_dataset
     >>> data = make_dataset("toy", np.zeros((3, 2)), np.array([0, 1, 1]), provenance="made up",
     ...                     client=np.array(["ann", "bob", "ann"]))
     >>> in_groups(data, np.array(["day", "night", "day"]), "shift").group
@@ -549,13 +514,7 @@ def in_groups(data: Dataset, groups: NDArray[Any], column: str) -> Dataset:
 
 
 def in_mapped_groups(data: Dataset, groups: Mapping[Any, Any]) -> Dataset:
-    """Return the data set with the groups that a mapping ``{client: group}`` gives its clients.
-
-    Raises
-    ------
-    InputError
-        A client has no group, or two.
-    """
+    """Return the data set with the groups that a mapping ``{client: group}`` gives its clients."""
     told: dict[str, str] = {}
     for client, group in groups.items():
         if is_missing(group):

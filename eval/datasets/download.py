@@ -35,15 +35,8 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 class Fetched:
     """A file that is on disk now.
 
-    Attributes
-    ----------
-    path : Path
-    sha256 : str
-        Hash of its contents.
-    verified : bool
-        Whether its contents were compared with a published sum.
-    fresh : bool
-        Whether this call downloaded it.
+    ``verified``: its contents were compared with a published sum; ``fresh``: this call downloaded
+    it.
     """
 
     path: Path
@@ -57,26 +50,13 @@ def download(
     root: Path,
     *,
     on_bytes: OnBytes | None = None,
-    timeout: tuple[float, float] = _TIMEOUT,
 ) -> Fetched:
     """Fetch one file to its place below ``root``, from the first address that has an intact copy.
 
     An interrupted download is resumed from ``<file>.part``, within this call or by the next. The
     file appears under its name only after its sum was compared; where no sum is published, its
-    SHA-256 is written to ``latecomer-hashes.json`` and compared from then on.
-
-    Parameters
-    ----------
-    archive : Archive
-    root : Path
-    on_bytes : callable, optional
-    timeout : (float, float)
-        Seconds to connect, and to wait for the next byte.
-
-    Raises
-    ------
-    InputError
-        No address has the file intact, the disk is full, or an existing file has another sum.
+    SHA-256 is written to ``latecomer-hashes.json`` and compared from then on. ``on_bytes`` is
+    called after every block.
     """
     target = root / archive.file
     known = archive.known_hash or recorded_hash(root, archive.file)
@@ -85,7 +65,7 @@ def download(
     failures: list[str] = []
     place = Path(os.path.realpath(target))  # a link that leads to nothing yet is followed
     for url in archive.urls:
-        getter = _Getter(place, archive, on_bytes, timeout, resume=known is not None)
+        getter = _Getter(place, archive, on_bytes, resume=known is not None)
         if _intact(getter, url, known, place, failures):
             computed = sum_of(target)
             if archive.known_hash is None:
@@ -180,7 +160,6 @@ class _Getter:
         target: Path,
         archive: Archive,
         on_bytes: OnBytes | None,
-        timeout: tuple[float, float],
         *,
         resume: bool,
     ) -> None:
@@ -190,7 +169,6 @@ class _Getter:
         self._answered = False
         self._archive = archive
         self._on_bytes = on_bytes
-        self._timeout = timeout
         if not resume:  # without a known sum, halves of two versions could be joined
             self.part.unlink(missing_ok=True)
 
@@ -208,7 +186,7 @@ class _Getter:
         reason = ""
         for attempt in range(_ATTEMPTS):
             if attempt:
-                time.sleep(min(_PAUSE * 2 ** (attempt - 1), self._timeout[1]))
+                time.sleep(min(_PAUSE * 2 ** (attempt - 1), _TIMEOUT[1]))
             try:
                 if self._get(requests, url):
                     return
@@ -228,7 +206,7 @@ class _Getter:
         """Request the missing bytes; return whether the file is then complete."""
         start = self._size()
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-        with requests.get(url, headers=headers, stream=True, timeout=self._timeout) as response:
+        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
             self._answered = True
             if response.status_code == 416:  # nothing is missing, or the part is of another file
                 total = _total(response.headers.get("Content-Range", ""))
@@ -286,21 +264,8 @@ def _cause(error: Exception) -> str:
 _SPARE = 1 << 20
 
 
-@dataclass(frozen=True)
-class Checked:
-    """Result of a verification: one line for each archive, then lines about the data."""
-
-    lines: tuple[str, ...]
-
-
 def source_of(name: str) -> Source:
-    """Return where a data set comes from; for an unknown name, suggest the nearest one.
-
-    Raises
-    ------
-    InputError
-        The name is unknown, or the data set needs no files of its own.
-    """
+    """Return where a data set comes from; for an unknown name, suggest the nearest one."""
     if name not in DATASETS:
         listed = ", ".join(DATASETS)
         raise InputError(f"no data set {name!r}{nearest(name, DATASETS)}; there are {listed}")
@@ -310,42 +275,22 @@ def source_of(name: str) -> Source:
 
 
 def fetch(
-    name: str,
-    *,
-    root: str | Path | None = None,
-    on_bytes: OnBytes | None = None,
-    source: Source | None = None,
+    name: str, *, root: str | Path | None = None, on_bytes: OnBytes | None = None
 ) -> tuple[Fetched, ...]:
     """Download and unpack a data set below its root; existing files are only verified.
 
-    Parameters
-    ----------
-    name : str
-    root : str or Path, optional
-        See :func:`~latecomer.eval.datasets.reader.data_root`.
-    on_bytes : callable, optional
-        Called after every block.
-    source : Source, optional
-        Source to use instead of the known one.
-
-    Raises
-    ------
-    InputError
-        The data set cannot be downloaded (the message says how to make it), or the download
-        failed.
+    Where it cannot be downloaded, the message says how to make it.
     """
-    wanted = source or source_of(name)
-    base = data_root(root)
-    if not wanted.archives:
+    source, base = source_of(name), data_root(root)
+    if not source.archives:
         raise InputError(
-            f"{name} is not for download: put {wanted.place} below {base}; "
+            f"{name} is not for download: put {source.place} below {base}; "
             f"'latecomer datasets {name}' tells how to make it"
         )
     fetched = []
     with _in_turn(base):
-        for archive in wanted.archives:
-            done = download(archive, base, on_bytes=on_bytes)
-            fetched.append(done)
+        for archive in source.archives:
+            fetched.append(download(archive, base, on_bytes=on_bytes))
             unpack(archive, base)
     return tuple(fetched)
 
@@ -371,11 +316,6 @@ def unpack(archive: Archive, root: Path) -> None:
 
     Only regular files that are listed by name are extracted, so that nothing in the archive can
     be written elsewhere.
-
-    Raises
-    ------
-    InputError
-        The archive is damaged, lacks a member or does not fit on the disk.
     """
     if not archive.members or all((root / member).exists() for member in archive.members):
         return
@@ -409,31 +349,26 @@ def unpack(archive: Archive, root: Path) -> None:
         shutil.rmtree(workplace, ignore_errors=True)
 
 
-def verify(name: str, *, root: str | Path | None = None, source: Source | None = None) -> Checked:
-    """Compare existing archives with their sums, read the data and count the samples.
-
-    Raises
-    ------
-    InputError
-        A sum differs, the data cannot be read, or the number of samples is not the published one.
-    """
-    wanted = source or source_of(name)
-    base = data_root(root)
-    lines = [_check(archive, base) for archive in wanted.archives]
+def verify(name: str, *, root: str | Path | None = None) -> tuple[str, ...]:
+    """Compare existing archives with their sums, read the data and count the samples, in lines."""
+    source, base = source_of(name), data_root(root)
+    lines = [_check(archive, base) for archive in source.archives]
     data = load_dataset({"name": name, "root": root if root is None else str(base)})
     test = 0 if data.test is None else int(np.count_nonzero(data.test))
     counts = (len(data) - test, test) if test else (len(data),)
     spoken = " + ".join(f"{count:,}" for count in counts)
-    if wanted.counts and counts != wanted.counts:
-        published = " + ".join(f"{count:,}" for count in wanted.counts)
+    if source.counts and counts != source.counts:
+        published = " + ".join(f"{count:,}" for count in source.counts)
         raise InputError(
             f"{name} in {base} has {spoken} samples, the publisher's has {published}: "
             "it can be used, but it is not the whole set"
         )
-    lines.append(f"data: {data.provenance}")
-    lines.append(f"data: {spoken} samples{', as published' if wanted.counts else ''}")
-    lines.append(f"data: content hash {data.content_hash}")
-    return Checked(tuple(lines))
+    return (
+        *lines,
+        f"data: {data.provenance}",
+        f"data: {spoken} samples{', as published' if source.counts else ''}",
+        f"data: content hash {data.content_hash}",
+    )
 
 
 def _check(archive: Archive, root: Path) -> str:

@@ -35,21 +35,9 @@ def from_samples(
 ) -> Dataset:
     """Make a data set from a map-style Dataset: any object with ``len()`` and ``source[i]``.
 
-    Parameters
-    ----------
-    name, provenance, tokens
-        As for :func:`~latecomer.eval.datasets.dataset.make_dataset`.
-    source : sequence
-        Samples ``(x, y)``, or ``(x, y, client)`` where ``client`` is not given.
-    client : sequence or mapping, optional
-        The client of each sample, or each client's sample numbers; other samples are left out.
-    layout : str, optional
-        As for :func:`~latecomer.eval.datasets.pictures.pictures`.
-
-    Raises
-    ------
-    InputError
-        It is no such Dataset, or a sample has another form or differs when it is read again.
+    Samples are ``(x, y)``, or ``(x, y, client)`` where ``client`` is not given: the client of each
+    sample, or each client's sample numbers (other samples are left out). A sample of another form,
+    or that differs when it is read again, is refused.
     """
     count = _count(source)
     owners = None if client is None else _owners(client, count)
@@ -243,9 +231,8 @@ def clients_from(
         form["client"] = "client" if client is None else client
         return from_columns(_columns(source, name), **form, **roles)
     about = _refuse_roles(source, roles)
-    if isinstance(source, Mapping):
-        return _from_mapping(name, source, **form)
-    return from_samples(name, source, about, **form)
+    made = _from_mapping if isinstance(source, Mapping) else from_samples
+    return made(name, source, about, **form)
 
 
 def _columns(table: Any, name: str) -> Columns:
@@ -255,8 +242,8 @@ def _columns(table: Any, name: str) -> Columns:
 
 def _refuse_roles(source: Any, roles: Mapping[str, Any]) -> str:
     """Refuse what is no source, and names of columns for one without; say what the source is."""
-    kind = type(source).__name__
-    if not isinstance(source, Mapping) and not _is_sequence(source):
+    kind, mapping = type(source).__name__, isinstance(source, Mapping)
+    if not mapping and not _is_sequence(source):
         raise InputError(
             "source must be a table, a mapping {client: (x, y)} or a map-style Dataset, with len() "
             f"and samples (x, y, client) under [i], got {kind}"
@@ -265,7 +252,7 @@ def _refuse_roles(source: Any, roles: Mapping[str, Any]) -> str:
         if given is not None:
             hint = ": a mapping {client: group} says it for others" if role == "group" else ""
             raise InputError(f"{role} is for tables with columns, got {kind} as source{hint}")
-    return f"{kind} of samples"
+    return f"mapping of {len(source)} clients" if mapping else f"{kind} of samples"
 
 
 def _is_table(source: Any) -> bool:
@@ -297,7 +284,13 @@ def _classes_of(
 
 
 def _from_mapping(
-    name: str, source: Mapping[Any, Any], *, client: Any, layout: str | None, tokens: bool
+    name: str,
+    source: Mapping[Any, Any],
+    provenance: str,
+    *,
+    client: Any,
+    layout: str | None,
+    tokens: bool,
 ) -> Dataset:
     """Concatenate the samples of all clients."""
     if client is not None:
@@ -336,7 +329,7 @@ def _from_mapping(
         classes,
         client=np.repeat(as_clients(list(source), "client"), [len(x) for x in inputs]),
         class_names=class_names,
-        provenance=f"mapping of {len(source)} clients",
+        provenance=provenance,
         tokens=tokens,
     )
 

@@ -33,24 +33,10 @@ def pictures(
 ) -> NDArray[Any]:
     """Return pictures as [N, C, H, W]; 8-bit pictures stay uint8.
 
-    Parameters
-    ----------
-    cells : sequence
-        One picture each: the path or the bytes of a file, a mapping with either, a Pillow image,
-        or an array [H, W], [C, H, W] or [H, W, C] with C = 1 or 3.
-    column : str
-        Name of the column in messages.
-    folder : Path
-        Folder that paths start from.
-    size : int, optional
-        Resize every picture to ``size`` x ``size`` pixels, each the mean of the area it covers.
-    layout : str, optional
-        Layout of arrays, as in :data:`LAYOUTS`; needed only where two layouts fit.
-
-    Raises
-    ------
-    InputError
-        A file is absent or not a picture, or pictures differ in size; the message names the row.
+    Each of ``cells`` is the path or the bytes of a file, a mapping with either, a Pillow image, or
+    an array [H, W], [C, H, W] or [H, W, C] with C = 1 or 3, of a ``layout`` that needs saying only
+    where two fit. Paths start from ``folder``; ``size`` makes every side that many pixels, each the
+    mean of the area it covers; ``column`` is what messages call them, with the row.
     """
     if size is not None and (type(size) is not int or not 1 <= size <= _MOST):
         raise InputError(f"size must be a whole number from 1 to {_MOST}, got {size!r}")
@@ -67,26 +53,14 @@ def pictures(
 
 
 def check_layout(layout: object) -> None:
-    """Refuse a ``data.layout`` that is none of :data:`LAYOUTS`; None means that none is given.
-
-    >>> check_layout("nchw")
-    Traceback (most recent call last):
-    latecomer.errors.InputError: data.layout must be one of vector, hw, chw, hwc, got 'nchw'
-    """
+    """Refuse a ``data.layout`` that is none of :data:`LAYOUTS`; None means that none is given."""
     if layout is not None and layout not in LAYOUTS:
         raise InputError(f"data.layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
 
 
 def channels_first(x: NDArray[Any], layout: str | None) -> NDArray[Any]:
-    """Return vectors unchanged and images as [N, C, H, W], by the layout that fits their shape.
+    """Return vectors unchanged and images as [N, C, H, W], by the one layout that fits their shape.
 
-    Raises
-    ------
-    InputError
-        No layout fits, or two fit and none is given.
-
-    Examples
-    --------
     >>> channels_first(np.zeros((5, 28, 28)), None).shape
     (5, 1, 28, 28)
     >>> channels_first(np.zeros((5, 32, 32, 3)), None).shape

@@ -24,7 +24,7 @@ from latecomer.reading.delimited import undecodable
 
 ENVIRONMENT = "LATECOMER_DATA"
 # Exceptions that file decoders raise on invalid bytes.
-_DAMAGE = (
+DAMAGE = (
     *(ValueError, TypeError, EOFError, OverflowError, MemoryError),
     *(RecursionError, NotImplementedError, RuntimeError, SyntaxError),
     *(struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, csv.Error),
@@ -35,16 +35,6 @@ def data_root(root: object = None) -> Path:
     """Return the folder of the data: ``root``, else ``$LATECOMER_DATA``, else the user's cache.
 
     The cache is the platform's usual cache folder, ``~/.cache/latecomer`` on Linux.
-
-    Raises
-    ------
-    InputError
-        ``root`` is no path.
-
-    Examples
-    --------
-    >>> data_root("/data").as_posix()
-    '/data'
     """
     if root is not None:
         if not isinstance(root, str | Path) or not str(root):
@@ -60,21 +50,8 @@ def data_root(root: object = None) -> Path:
 def find_folder(name: str, root: object, folders: Sequence[str], marks: Sequence[str]) -> Path:
     """Return the first of ``root/folder`` that holds a file or folder named in ``marks``.
 
-    Parameters
-    ----------
-    name : str
-        Name of the data set, for the message.
-    root : str, Path or None
-        See :func:`data_root`.
-    folders : sequence of str
-        Folders to try, in order of preference; ``.`` is the root itself.
-    marks : sequence of str
-        A folder that holds any of these is accepted.
-
-    Raises
-    ------
-    InputError
-        No such folder exists; the message says how to get the files.
+    ``.`` among ``folders`` is the root itself. Where there is none, the message says how to get the
+    files of data set ``name``.
     """
     base = data_root(root)
     if base.exists() and not base.is_dir():
@@ -92,37 +69,14 @@ def find_folder(name: str, root: object, folders: Sequence[str], marks: Sequence
 
 
 def given_path(path: object, what: str) -> Path:
-    """Return ``data.path`` as a path; ``what`` names the expected file or folder in the message.
-
-    Raises
-    ------
-    InputError
-        It is no path.
-
-    Examples
-    --------
-    >>> given_path("mine.csv", "a CSV file").name
-    'mine.csv'
-    """
+    """Return ``data.path`` as a path; ``what`` names the expected file or folder in the message."""
     if not isinstance(path, str | Path) or not str(path):
         raise InputError(f"data.path must be the path of {what}, got {path!r}")
     return at_home(path)
 
 
 def given_folder(path: object, what: str) -> Path:
-    """Return ``data.path`` as the path of an existing folder.
-
-    Raises
-    ------
-    InputError
-        It is no path, or there is no such folder.
-
-    Examples
-    --------
-    >>> given_folder("no-such-folder", "a folder of pictures")
-    Traceback (most recent call last):
-    latecomer.errors.InputError: data.path: there is no folder no-such-folder
-    """
+    """Return ``data.path`` as the path of an existing folder."""
     folder = given_path(path, what)
     if not folder.is_dir():
         problem = f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}"
@@ -157,9 +111,13 @@ def reading(file: Path, key: str = "data.root") -> Iterator[None]:
         raise InputError(f"{key}: {file}: {undecodable(error)}") from error
     except OSError as error:
         raise InputError(f"{key}: {file}: cannot be read: {error.strerror or error}") from error
-    except _DAMAGE as error:
-        cause = " ".join(str(error).split())[:120] or type(error).__name__
-        raise InputError(f"{key}: {file}: is damaged or cut short ({cause})") from error
+    except DAMAGE as error:
+        raise InputError(f"{key}: {file}: is damaged or cut short ({one_line(error)})") from error
+
+
+def one_line(error: Exception) -> str:
+    """Return what an error says, in one line of at most 120 characters."""
+    return " ".join(str(error).split())[:120] or type(error).__name__
 
 
 @dataclass(frozen=True)
@@ -227,11 +185,7 @@ class Source:
 
 
 def mirrored(mirrors: tuple[str, ...], file: str) -> tuple[str, ...]:
-    """Return the addresses of a file on several servers.
-
-    >>> mirrored(("https://a.org/data", "https://b.org"), "x.gz")
-    ('https://a.org/data/x.gz', 'https://b.org/x.gz')
-    """
+    """Return the addresses of a file on several servers."""
     return tuple(f"{mirror}/{file}" for mirror in mirrors)
 
 

@@ -16,15 +16,6 @@ from latecomer.errors import InputError
 if TYPE_CHECKING:
     from latecomer.models.task.clients import Clients
 
-__all__ = [
-    "ADistance",
-    "LabelDivergence",
-    "a_distance",
-    "label_distances",
-    "label_divergence",
-    "split_diagnostics",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 CLASSIFIERS = ("linear", "mlp")
@@ -36,18 +27,11 @@ _BUCKETS = 256
 
 @dataclass(frozen=True)
 class ADistance:
-    """Proxy A-distance of two samples, with the held-out error it comes from.
+    """Proxy A-distance of two samples of ``n`` members, with the held-out error it comes from.
 
-    Attributes
-    ----------
-    proxy : float
-        ``2(1 - 2 error)`` in [-2, 2]; below 0 if the classifier did worse than chance.
-    error : float
-        Held-out error of the domain classifier, averaged over the two domains.
-    standard_error : float
-        Standard error of ``error``; that of ``proxy`` is four times as large.
-    n : tuple of int
-        Samples used from each domain.
+    ``proxy`` is ``2(1 - 2 error)`` in [-2, 2], below 0 if the classifier did worse than chance;
+    ``error`` is averaged over the two domains; the ``standard_error`` is that of the error, and
+    four times as large for the proxy.
     """
 
     proxy: float
@@ -67,31 +51,16 @@ def a_distance(
     r"""Train a classifier to tell two samples apart and turn its error into a distance.
 
     Logistic regression (``linear``) or one hidden layer of 64 (``mlp``), on inputs standardised by
-    the training folds; each member is classified once, by a classifier not trained on it. The
-    error is the mean of the two domains' error rates. Its standard error takes each rate as
+    the training folds; each member is classified once, by a classifier not trained on it. The error
+    is the mean of the two domains' error rates. Its standard error takes each rate as
     :math:`(k+1)/(n+2)`, so that zero errors do not give a standard error of 0. A trained classifier
-    gives at most the true A-distance: the value is an estimate, not a bound.
+    gives at most the true A-distance: the value is an estimate, not a bound. Source: S. Ben-David
+    et al., "A theory of learning from different domains", Machine Learning 79 (2010), section 5.
 
-    Parameters
-    ----------
-    x_a, x_b : array_like, shape [n_a, ...] and [n_b, ...]
-        Samples with members of one shape, at least two in each; beyond 2,000, a random 2,000.
-    seed : int
-        Seed of folds and subsamples: five folds, or as many as the smaller sample has members.
-    classifier : {"linear", "mlp"}
-    features : callable, optional
-        Maps samples to classifier inputs, ``[n, ...] -> [n, ...]``; it must not be fitted on these
-        samples, or the error is not a held-out error.
-
-    Raises
-    ------
-    InputError
-        A sample has fewer than two members, their shapes differ, or the classifier is unknown.
-
-    References
-    ----------
-    S. Ben-David et al., "A theory of learning from different domains", Machine Learning 79
-    (2010), section 5.
+    Samples [n, ...] have members of one shape, at least two of them; beyond 2,000, a random 2,000
+    are taken. There are five folds, or as many as the smaller sample has members. ``features`` maps
+    samples to classifier inputs, ``[n, ...] -> [n, ...]``; it must not be fitted on these samples,
+    or the error is not a held-out error.
     """
     one_of("classifier", classifier, CLASSIFIERS)
     rng = np.random.default_rng([seed, 0])
@@ -192,63 +161,14 @@ def _flat(name: str, x: ArrayLike, rng: np.random.Generator) -> NDArray[np.float
 _SMOOTHING: Mapping[str, float] = {"kl": 0.5, "js": 0.0, "hellinger": 0.0, "tv": 0.0}
 
 
-@dataclass(frozen=True, eq=False)
-class LabelDivergence:
-    """Divergence of each client's labels from those of the nearest seen client.
-
-    Attributes
-    ----------
-    kl, tv : ndarray, shape [n]
-        KL in nats (counts smoothed by 1/2), and total variation (not smoothed).
-    kl_nearest, tv_nearest : ndarray of int64, shape [n]
-        Index of the nearest seen client; ties go to the lowest.
-    """
-
-    kl: NDArray[np.float64]
-    tv: NDArray[np.float64]
-    kl_nearest: NDArray[np.int64]
-    tv_nearest: NDArray[np.int64]
-
-
-def label_divergence(counts: ArrayLike, train_counts: ArrayLike) -> LabelDivergence:
-    """Return plug-in KL and TV to the nearest seen client, biased for few samples.
-
-    KL is of counts smoothed by 1/2, which brings clients far apart nearer; TV is of plain counts.
-
-    Parameters
-    ----------
-    counts : array_like, shape [n, n_classes]
-        Samples per class of the evaluated clients (p of the KL).
-    train_counts : array_like, shape [n_train, n_classes]
-
-    Examples
-    --------
-    >>> gap = label_divergence([[5, 5, 0]], [[0, 0, 9], [8, 2, 0]])
-    >>> float(gap.tv[0].round(2)), int(gap.tv_nearest[0])
-    (0.3, 1)
-    """
-    pair: dict[str, Any] = {"novel_counts": counts, "train_counts": train_counts}
-    kl_nearest, kl = nearest(**pair, kind="kl", smoothing=_SMOOTHING["kl"])
-    tv_nearest, tv = nearest(**pair, kind="tv", smoothing=0.0)
-    return LabelDivergence(kl, tv, kl_nearest, tv_nearest)
-
-
 def label_distances(counts: ArrayLike, others: ArrayLike) -> dict[str, NDArray[np.float64]]:
-    """Return KL, TV, Jensen-Shannon and Hellinger for every pair of clients.
+    """Return KL, TV, Jensen-Shannon and Hellinger [n, m] for every pair of clients.
 
-    Parameters
-    ----------
-    counts, others : array_like, shape [n, n_classes] and [m, n_classes]
-        Samples per class; ``counts`` is p of the KL. For the KL, counts are smoothed by 1/2 as in
-        :func:`label_divergence`; for the other measures they are not. KL and JS are in nats.
+    ``counts`` [n, n_classes] of samples per class are p of the KL, ``others`` [m, n_classes] q. For
+    the KL, counts are smoothed by 1/2, which brings clients far apart nearer; for the other
+    measures they are not. KL and JS are in nats. All are plug-in estimates, biased if samples are
+    few.
 
-    Returns
-    -------
-    dict of str to ndarray, shape [n, m]
-        ``kl``, ``tv``, ``js``, ``hellinger``; plug-in estimates, biased if samples are few.
-
-    Examples
-    --------
     >>> gaps = label_distances([[5, 5, 0]], [[0, 0, 9], [5, 5, 0]])
     >>> gaps["tv"].tolist(), gaps["hellinger"].tolist()
     ([[1.0, 0.0]], [[1.0, 0.0]])
@@ -273,41 +193,34 @@ def split_diagnostics(
     """Return rows with the distance of each client of a group from the seen clients.
 
     ``label_kl``, ``label_tv``, ``label_js`` and ``label_hellinger`` are distances to the seen
-    client nearest in that measure; ``a_distance`` is the proxy A-distance to the seen client
-    nearest in TV. (The smallest of many noisy A-distances would be biased towards 0.)
-    Support and query samples count alike. Each row's message names the seen client and, for
-    the A-distance, the held-out error with its standard error.
-
-    Parameters
-    ----------
-    train : Clients
-        Clients that trained.
-    group : Clients
-        Clients to compare, shifted or not.
-    classifier : {"linear", "mlp"}
-        Domain classifier of the A-distance, on standardised inputs.
+    client nearest in that measure, as `label_distances` has them; ``a_distance`` is the proxy
+    A-distance to the seen client nearest in TV. (The smallest of many noisy A-distances would be
+    biased towards 0.) Support and query samples count alike. Each row's message names the seen
+    client and, for the A-distance, the held-out error with its standard error.
     """
     n_classes = 1 + max(int(train.y.max()), int(group.y.max()))
-    near = [_samples(train, i) for i in range(len(train))]
-    train_counts = [np.bincount(y, minlength=n_classes) for _, y in near]
+    seen = [_samples(train, i) for i in range(len(train))]
+    train_counts = [np.bincount(y, minlength=n_classes) for _, y in seen]
     rows: list[dict[str, Any]] = []
     for i in range(len(group)):
         x, y = _samples(group, i)
-        label = label_divergence([np.bincount(y, minlength=n_classes)], train_counts)
-        by_kl, by_tv = int(label.kl_nearest[0]), int(label.tv_nearest[0])
-        apart = a_distance(x, near[by_tv][0], seed=i, classifier=classifier)
-        judged = f"held-out error {apart.error:.3f} (standard error {apart.standard_error:.3f}), "
-        pair: dict[str, Any] = {
-            "novel_counts": np.bincount(y, minlength=n_classes),
-            "train_counts": train_counts,
+        counts = np.bincount(y, minlength=n_classes)
+        near = {
+            kind: nearest(
+                novel_counts=counts,
+                train_counts=train_counts,
+                kind=kind,
+                smoothing=_SMOOTHING[kind],
+            )
+            for kind in KINDS
         }
-        more = {kind: nearest(**pair, kind=kind, smoothing=0.0) for kind in ("js", "hellinger")}
-        for metric, value, nearest_one, note in (
-            ("label_kl", label.kl[0], by_kl, ""),
-            ("label_tv", label.tv[0], by_tv, ""),
+        by_tv = int(near["tv"].client)
+        apart = a_distance(x, seen[by_tv][0], seed=i, classifier=classifier)
+        judged = f"held-out error {apart.error:.3f} (standard error {apart.standard_error:.3f}), "
+        for metric, value, place, note in (
             *(
-                (f"label_{kind}", nearby.divergence, int(nearby.client), "")
-                for kind, nearby in more.items()
+                (f"label_{kind}", float(one.divergence), int(one.client), "")
+                for kind, one in near.items()
             ),
             ("a_distance", apart.proxy, by_tv, judged),
         ):
@@ -317,8 +230,8 @@ def split_diagnostics(
                     "n_support": int(group.support_sizes[i]),
                     "n_query": int(group.query_sizes[i]),
                     "metric": metric,
-                    "value": float(value),
-                    "message": f"{note}seen client {int(train.ids[nearest_one])}",
+                    "value": value,
+                    "message": f"{note}seen client {int(train.ids[place])}",
                 }
             )
     return rows

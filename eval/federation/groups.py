@@ -18,6 +18,7 @@ from latecomer.eval.devices import claim
 from latecomer.eval.federation.distances import label_distances, split_diagnostics
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.settings.cell import FederationSettings
+from latecomer.eval.shifts.kinds.declaration import unit_floats
 from latecomer.eval.shifts.other_data_set import Lack
 from latecomer.eval.shifts.populations import (
     Population,
@@ -46,16 +47,8 @@ class Standardisation:
 class Group:
     """One population under one condition.
 
-    Attributes
-    ----------
-    name : str
-        ``seen``, ``certification`` or ``novel``.
-    shift : str
-        ``none`` or the name of the shift applied to its data.
-    severity : float or None
-        Strength of the shift in its own unit; None when unshifted.
-    clients : Clients
-        The data.
+    ``name`` is ``seen``, ``certification`` or ``novel``; ``shift`` is ``none`` or the name of the
+    shift applied to its data, ``severity`` its strength in its own unit.
     """
 
     name: str
@@ -75,10 +68,6 @@ class Federation:
 
     Attributes
     ----------
-    dataset : Dataset
-        Where the samples come from.
-    split : Split
-        Who holds which sample.
     seen, certification, novel : Group
         The unshifted groups; ``certification`` may be empty.
     validation : Group
@@ -135,11 +124,6 @@ class Federation:
                 yield group
 
 
-def _unit_floats(x: NDArray[Any]) -> NDArray[np.float32]:
-    """Return pixels as float32; uint8 is divided by 255, floats are used as they are."""
-    return x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x.astype(np.float32)
-
-
 def standardisation(
     dataset: Dataset, seen: Sequence[ClientRows], *, block: int = 4096
 ) -> Standardisation:
@@ -158,7 +142,7 @@ def standardisation(
     def mean_of(function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Any:
         total, count = 0.0, 0
         for first in range(0, len(rows), block):
-            x = function(_unit_floats(dataset.x[rows[first : first + block]]).astype(np.float64))
+            x = function(unit_floats(dataset.x[rows[first : first + block]]).astype(np.float64))
             total = total + x.sum(axis=axes, keepdims=True)[0]
             count += x.size // total.size
         return total / count
@@ -185,18 +169,10 @@ def make_clients(
     *,
     store: "Store | None" = None,
 ) -> Clients:
-    """Build the tensors of a group of clients.
+    """Build the tensors of a group of clients, who hold ``rows`` of samples ``x`` [N, ...].
 
-    Parameters
-    ----------
-    x, y : ndarray
-        Samples [N, ...] and labels [N] that the row indices point into; stored once.
-    rows : sequence of ClientRows
-        Who holds which row.
-    scale : Standardisation
-        Frozen mean and standard deviation.
-    store : Store, optional
-        Puts the tensors on its device; on the CPU unless given.
+    ``scale`` is the frozen standardisation; ``store`` puts the tensors on its device, the CPU
+    unless given.
     """
     store = store or Store()
     device = store.device
@@ -218,10 +194,7 @@ def make_clients(
 class Store:
     """Arrays as tensors on a device; each array is copied once, however often it is put.
 
-    Parameters
-    ----------
-    device : str
-        Where the tensors live. On the CPU they share the arrays' memory.
+    On the CPU they share the arrays' memory.
     """
 
     def __init__(self, device: str = "cpu") -> None:
@@ -247,12 +220,6 @@ def build_federation(settings: FederationSettings) -> Federation:
     """Load, split and shift the data that a study asks for.
 
     Samples are stored on the device once, even if they occur in several groups.
-
-    Raises
-    ------
-    InputError
-        The data cannot be read or hold one class alone, the split cannot be made or the device is
-        unavailable.
     """
     device = settings.device or "cpu"
     claim(device)

@@ -29,13 +29,7 @@ _SECTIONS: dict[type, tuple[str, tuple[str, ...]]] = {
 
 
 def run_folder(path: str | Path) -> Path:
-    """Return the path of a run's directory, refusing any other path.
-
-    Raises
-    ------
-    InputError
-        When there is no ``study.yaml`` in it.
-    """
+    """Return the path of a run's directory, refusing one without ``study.yaml``."""
     folder = at_home(path)
     if not (folder / "study.yaml").is_file():
         raise InputError(f"{folder} is no run directory: it has no study.yaml")
@@ -43,13 +37,7 @@ def run_folder(path: str | Path) -> Path:
 
 
 def declared_study(directory: Path) -> dict[str, Any]:
-    """Return the ``study.yaml`` of a run directory, resolved when the run began.
-
-    Raises
-    ------
-    InputError
-        When it is broken, or is no study's.
-    """
+    """Return the ``study.yaml`` of a run directory, resolved when the run began."""
     try:
         text = text_of((directory / "study.yaml").read_bytes())
     except InputError as error:
@@ -67,10 +55,7 @@ def declared_study(directory: Path) -> dict[str, Any]:
 def mapping_in(file: Path) -> dict[str, Any]:
     """Return what a run's JSON file maps; nothing where there is no such file.
 
-    Raises
-    ------
-    ValueError
-        It is damaged; the message names it.
+    A ValueError names a damaged one.
     """
     if not file.is_file():
         return {}
@@ -84,13 +69,7 @@ def mapping_in(file: Path) -> dict[str, Any]:
 
 
 def mapping_of_cell(place: Path, name: str) -> dict[str, Any]:
-    """Return what a JSON file of the cell at a place maps; nothing where there is no such file.
-
-    Raises
-    ------
-    ValueError
-        It is damaged; the message names the file and the cell.
-    """
+    """Return what a JSON file of the cell at a place maps; a ValueError names file and cell."""
     try:
         return mapping_in(place / name)
     except ValueError as error:
@@ -98,13 +77,7 @@ def mapping_of_cell(place: Path, name: str) -> dict[str, Any]:
 
 
 def listed_cells(directory: Path) -> dict[str, dict[str, Any]]:
-    """Return what ``cells.json`` says of each of a run's cells, by their ids.
-
-    Raises
-    ------
-    ValueError
-        It is damaged.
-    """
+    """Return what ``cells.json`` says of each of a run's cells, by their ids."""
     file = directory / "cells.json"
     index = mapping_in(file)
     ids, about = index.get("cells", [] if not file.is_file() else None), index.get("about") or {}
@@ -120,15 +93,7 @@ def rows_file(directory: Path) -> Path:
 
 
 def rows_content(path: Path) -> bytes:
-    """Return the text of a rows file, unpacked where its name says that it is packed.
-
-    Raises
-    ------
-    OSError
-        When it cannot be read.
-    InputError
-        When it is packed and damaged.
-    """
+    """Return the text of a rows file, unpacked where its name says that it is packed."""
     content = path.read_bytes()
     if path.suffix != ".xz":
         return content
@@ -139,13 +104,7 @@ def rows_content(path: Path) -> bytes:
 
 
 def cells_of(directory: Path) -> Path:
-    """Return the folder of a run's cells; an unpacked copy if only their archive is kept.
-
-    Raises
-    ------
-    InputError
-        When the archive is damaged.
-    """
+    """Return the folder of a run's cells; an unpacked copy if only their archive is kept."""
     cells = directory / "cells"
     return cells if cells.is_dir() else packed_cells(directory) or cells
 
@@ -154,11 +113,6 @@ def packed_cells(directory: Path) -> Path | None:
     """Unpack the archive of a run's cells, once per process; return None if there is none.
 
     The copy is removed when the process ends.
-
-    Raises
-    ------
-    InputError
-        When the archive is damaged.
     """
     archive = directory / ARCHIVE
     if not archive.is_file():

@@ -35,28 +35,6 @@ from latecomer.eval.results.kept_cells import (
 )
 from latecomer.files import write_atomic
 
-__all__ = [
-    "COLUMNS",
-    "MEANINGS",
-    "ROWS_SCHEMA_VERSION",
-    "Artifact",
-    "ArtifactFile",
-    "CellRecord",
-    "InputError",
-    "RunRecord",
-    "load_run",
-    "make_row",
-    "read_artifact",
-    "read_records",
-    "read_rows",
-    "rows_to_text",
-    "sort_rows",
-    "write_artifact",
-    "write_atomic",
-    "write_beside",
-    "write_rows",
-]
-
 _MANIFEST = ".manifest.json"
 
 
@@ -96,15 +74,8 @@ class Artifact:
 def write_artifact(folder: str | Path, name: str, artifact: Artifact) -> Path:
     """Write an artifact into a folder; its manifest comes last and makes it complete.
 
-    Returns
-    -------
-    Path
-        The data file, ``folder/<name>.npz`` or ``folder/<name>.csv``.
-
-    Raises
-    ------
-    TypeError
-        For arrays of objects and tables whose records differ in their columns.
+    Returns the data file, ``folder/<name>.npz`` or ``folder/<name>.csv``. Arrays of objects, and
+    tables whose records differ in their columns, are a TypeError.
     """
     data: bytes | str
     if artifact.arrays is not None:
@@ -222,15 +193,8 @@ _SORTED_BY = tuple((name, COLUMNS.index(name)) for name in _ORDER)
 
 
 def make_row(**fields: Any) -> dict[str, Any]:
-    """Make a row: every column is present, those not given are empty.
+    """Make a row: every column is present, those not given are empty; any other is a TypeError.
 
-    Raises
-    ------
-    TypeError
-        For a field that is no column.
-
-    Examples
-    --------
     >>> row = make_row(metric="error", value=0.25, client=7)
     >>> row["value"], row["client"], row["bound"]
     (0.25, 7, '')
@@ -288,13 +252,7 @@ def sort_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def rows_to_text(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Write sorted rows as CSV text: header always, floats by ``repr``, Unix line ends.
-
-    Raises
-    ------
-    TypeError
-        When a row has an unknown column, lacks one, or holds neither text nor a number.
-    """
+    """Write sorted rows as CSV text: header always, floats by ``repr``, Unix line ends."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -349,13 +307,7 @@ def _typed(records: list[list[str]], source: Path) -> pd.DataFrame:
 
 
 def read_records(path: str | Path) -> list[list[str]]:
-    """Read a rows file as text, one list per row in the order of `COLUMNS`.
-
-    Raises
-    ------
-    InputError
-        As `read_rows` does.
-    """
+    """Read a rows file as text, one list per row in the order of `COLUMNS`."""
     source = Path(path)
     try:
         text = rows_content(source).decode("utf-8")
@@ -485,10 +437,7 @@ def load_run(path: str | Path) -> RunRecord:
 def write_beside(run: RunRecord, files: Mapping[str, str | bytes]) -> None:
     """Write files into a run's directory, by their names below it; all of them, or none.
 
-    Raises
-    ------
-    InputError
-        When one of them is a folder, or a link to a file of the run or to its data.
+    No name may be a folder, or a link to a file of the run or to its data.
     """
     output_files(run.path, files, named_files(run.study))
     for name, content in files.items():
@@ -533,13 +482,7 @@ def _by_cell(records: Iterable[list[str]]) -> dict[str, list[list[str]]]:
 def _refuse_changed(
     folder: Path, merged: Mapping[str, list[list[str]]], cells: Iterable[CellRecord]
 ) -> None:
-    """Refuse merged rows that are not those of the run's finished cells, as far as these lie there.
-
-    Raises
-    ------
-    InputError
-        A file of rows was changed or cut short since the run wrote it.
-    """
+    """Refuse merged rows that are not those of the run's finished cells that lie there."""
     told = f"{rows_file(folder).name} was changed or cut short"
     again = "give the run's command again, which makes it anew from its cells"
     for cell in cells:

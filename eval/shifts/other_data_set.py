@@ -16,7 +16,7 @@ from PIL import Image
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
-from latecomer.eval.shifts.transforms import unit_floats
+from latecomer.eval.shifts.kinds.declaration import unit_floats
 from latecomer.eval.splits.dealing import share_counts
 from latecomer.eval.splits.split import ClientRows, Role
 
@@ -28,18 +28,8 @@ _ROLES: tuple[Role, ...] = ("support", "validation", "query")
 class Lack:
     """Samples of a client that another data set could not replace.
 
-    Attributes
-    ----------
-    shift : str
-        Label of the shift.
-    client : int
-        Client id.
-    n_samples : int
-        Samples of the client without a counterpart; they are missing from the control too.
-    left_out : bool
-        Whether the client is not measured because no support or no query data remain.
-    message : str
-        The classes that are short, in words.
+    ``n_samples`` have no counterpart and are missing from the control too. ``left_out``: the client
+    is not measured, because no support or no query data remain. ``message`` names the classes.
     """
 
     shift: str
@@ -55,14 +45,10 @@ class Refilled:
 
     Attributes
     ----------
-    x : ndarray of float32, shape [n, ...]
-        Samples of the other data set, in the source's shape.
-    y : ndarray of int64, shape [n]
-        Labels, in the source's numbers.
-    rows : tuple of ClientRows
-        The refilled clients; row numbers of ``x`` and ``y``.
-    control : tuple of ClientRows
-        The same clients; row numbers of the source.
+    x, y : ndarray of float32, shape [n, ...], and of int64, shape [n]
+        Samples of the other data set, in the source's shape, and labels in the source's numbers.
+    rows, control : tuple of ClientRows
+        The refilled clients by row numbers of ``x``; the same clients by those of the source.
     lacks : tuple of Lack
         Clients that lack samples or are left out.
     """
@@ -88,22 +74,6 @@ def refill(
     class has fewer samples than the clients hold together, all of them are dealt in proportion. No
     sample is dealt twice. A client left without support or query data is left out of shift and
     control; ``lacks`` lists what each client misses.
-
-    Parameters
-    ----------
-    source : Dataset
-        Data set that the clients' rows point into.
-    target : Dataset
-        Its samples must have the source's shape, or one that :func:`fit_inputs` can convert.
-    clients : tuple of ClientRows
-    label : str
-        Name of the shift.
-    rng : Generator
-
-    Raises
-    ------
-    InputError
-        The inputs do not fit, or no client can be filled.
     """
     n_classes = source.n_classes
     y = _matched(source, target)
@@ -163,16 +133,6 @@ def fit_inputs(x: NDArray[np.generic], shape: tuple[int, ...], label: str) -> ND
     uint8 is divided by 255. Images of another height or width are resized by Pillow's bilinear
     filter, which averages over the area when shrinking; a single channel is repeated as needed.
     Vectors of another length and other numbers of channels are refused.
-
-    Raises
-    ------
-    InputError
-        The samples cannot be converted to that shape.
-
-    Examples
-    --------
-    >>> fit_inputs(np.full((2, 1, 4, 4), 255, np.uint8), (3, 2, 2), "mnist").shape
-    (2, 3, 2, 2)
     """
     images = unit_floats(x)
     held = images.shape[1:]

@@ -21,8 +21,9 @@ from latecomer.declared import module_at
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.dataset import Dataset, as_tokens
+from latecomer.eval.shifts.kinds.declaration import unit_floats
 from latecomer.eval.shifts.other_data_set import Lack, refill
-from latecomer.eval.shifts.transforms import SHIFTS, check_shifts, unit_floats
+from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.further_clients import OTHER_LAWS, deal_extrapolated, draw_from_other_law
 from latecomer.eval.splits.split import ClientRows, Split
 from latecomer.files import sum_of
@@ -36,16 +37,6 @@ def import_shift(path: str) -> OwnShift:
     The function is called as ``function(x, severity, rng)`` with float32 inputs [n, ...] as the
     network sees them before standardisation (bytes divided by 255) and a generator seeded per
     client and severity. It returns an array of the same shape. Importing runs the module.
-
-    Raises
-    ------
-    InputError
-        There is no such module, file or function.
-
-    Examples
-    --------
-    >>> import_shift("numpy:clip").__name__
-    'clip'
     """
     key = "shifts.function"
     shift: OwnShift = function_at(
@@ -81,13 +72,10 @@ def source_hash(function: OwnShift) -> str:
 def apply_own(
     function: OwnShift, label: str, x: Any, severity: float, rng: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Call a user's shift on one client's inputs and check the result.
+    """Call a user's shift on one client's inputs.
 
-    Raises
-    ------
-    InputError
-        The function fails, returns another shape or non-finite numbers, or others when it is
-        called again with the same generator.
+    It must not fail, return another shape or non-finite numbers, or others when it is called again
+    with the same generator.
     """
     inputs, drawn = unit_floats(x), deepcopy(rng)
     try:
@@ -132,10 +120,8 @@ class Population:
     ----------
     shift : str
         Name of the shift; for another data set's matched control it ends in ``-control``.
-    severity : float or None
     x, y : ndarray
         Samples that the rows point into.
-    rows : tuple of ClientRows
     lacks : tuple of Lack
         Clients that another data set could not fill completely.
     source_hash : str
@@ -182,30 +168,15 @@ def shifted_populations(
 ) -> tuple[Population, ...]:
     """Shift the new clients in every way asked for; add the groups that were held back.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    split : Split
-    shifts : mapping of str to sequence
-        The study's ``shifts``: severities by shift; for ``dataset``, data declarations with a
-        ``label``; for ``function``, mappings of ``path``, ``label`` and ``severities``; for the
-        names in `OTHER_LAWS`, laws that other clients are drawn from.
-    seed : int
-        The split seed. Random shifts are seeded per client and severity.
-    query, validation : float
-        As for the split; used for the roles of newly dealt or drawn clients.
-
-    Raises
-    ------
-    InputError
-        A shift is unknown, does not fit the data or has no clients to act on.
+    ``shifts`` are the study's: severities by shift; for ``dataset``, data declarations with a
+    ``label``; for ``function``, mappings of ``path``, ``label`` and ``severities``; for the names
+    in `OTHER_LAWS`, laws that other clients are drawn from. Random shifts are seeded per client and
+    severity, by the split's ``seed``; ``query`` and ``validation`` are the shares of roles of newly
+    dealt or drawn clients.
     """
     asked = {name: entries for name, entries in shifts.items() if entries}
     if asked and not split.novel:
         raise InputError(f"shifts.{next(iter(asked))} needs new clients, got a split without any")
-    elsewhere = ("dataset", "function", *OTHER_LAWS)
-    own_settings = {name: v for name, v in asked.items() if name not in elsewhere}
-    check_shifts(own_settings, dataset.input_shape, tokens=dataset.vocabulary > 0)
     setting = _Setting(dataset, split, seed, query, validation, split.novel)
     populations: list[Population] = []
     for name, entries in asked.items():
@@ -235,19 +206,9 @@ def shifted_certification(
     """Shift each held-out client separately, its support and query data alike.
 
     A client's shifted data depend only on the client and its own random stream, so the clients
-    remain independent, or a uniform sample from the pool of shifted untrained clients.
-
-    Parameters
-    ----------
-    dataset, split, shifts, seed
-        As for :func:`shifted_populations`.
-    names : sequence of str
-        Names of shifts of inputs, or labels of the user's own functions.
-
-    Raises
-    ------
-    InputError
-        A shift draws other clients, or deals another data set to all clients at once.
+    remain independent, or a uniform sample from the pool of shifted untrained clients. ``names``
+    are those of shifts of inputs, or labels of the user's own functions: a shift that draws other
+    clients, or deals another data set to all clients at once, is refused.
     """
     setting = _Setting(dataset, split, seed, 0.0, 0.0, split.certification)
     populations: list[Population] = []
@@ -262,6 +223,8 @@ def shifted_certification(
 
 
 def _on_inputs(setting: _Setting, name: str, severities: Sequence[float]) -> Iterator[Population]:
+    if setting.dataset.vocabulary and not SHIFTS[name].images:
+        raise InputError(f"shifts.{name} needs inputs that are numbers, got tokens")
     for severity in severities:
         yield _moved(setting, name, float(severity), SHIFTS[name].apply)
 

@@ -15,7 +15,7 @@ from latecomer.checks import fraction, whole
 from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.splits.dealing import Filling, Pool, generator, only, pool_of, stable_order
-from latecomer.eval.splits.further_clients import deal_extrapolated, draw_clients, drawn_clients
+from latecomer.eval.splits.further_clients import deal_extrapolated, drawn_clients
 from latecomer.eval.splits.kinds.dealt import Natural
 from latecomer.eval.splits.kinds.declaration import QUERY, VALIDATION, Dealt
 from latecomer.eval.splits.registry import SPLITS, Frozen, SplitSettings, split_settings
@@ -34,7 +34,6 @@ __all__ = [
     "ClientRows",
     "Split",
     "deal_extrapolated",
-    "draw_clients",
     "label_counts",
     "make_split",
     "split_of",
@@ -78,20 +77,8 @@ def ordered_by_groups(dataset: Dataset, ids: Ints, order: Ints, settings: Natura
     the clients of H are new clients of another population, measured beside; if no number of new
     clients is given, they are the novel ones. Shares are of the clients that are drawn from.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    ids : ndarray of int64
-        Numbers in the data of the clients that are there.
-    order : ndarray of int64
-        Their places, permuted uniformly: so certified and new clients are a uniform sample of C,
-        in uniform order.
-    settings : Natural
-
-    Raises
-    ------
-    InputError
-        A group is unknown or has no client, the two lists overlap in part, or nobody trains.
+    ``ids`` are the numbers in the data of the clients that are there, ``order`` their places,
+    permuted uniformly: so certified and new clients are a uniform sample of C, in uniform order.
     """
     group = np.array(_groups_of(dataset))[ids[order]]
     held = _listed("novel_groups", settings.novel_groups, group)
@@ -129,17 +116,7 @@ def ordered_by_groups(dataset: Dataset, ids: Ints, order: Ints, settings: Natura
 
 
 def amount(key: str, value: object, n_clients: int) -> int:
-    """Turn a count or a fraction of the clients into a count.
-
-    Raises
-    ------
-    InputError
-
-    Examples
-    --------
-    >>> amount("split.novel", 0.2, 28), amount("split.novel", 10, 28)
-    (6, 10)
-    """
+    """Turn a count or a fraction of the clients into a count."""
     if isinstance(value, float):
         size = round(fraction(key, value) * n_clients)
         if value and not size:
@@ -182,13 +159,7 @@ def _check_sizes(
 
 
 def split_of(dataset: Dataset, settings: SplitSettings) -> Split:
-    """Make or read the split that a study's ``split`` section asks for.
-
-    Raises
-    ------
-    InputError
-        As :func:`make_split` and :func:`~latecomer.eval.splits.split.read_split`.
-    """
+    """Make or read the split that a study's ``split`` section asks for."""
     if isinstance(settings, Frozen):
         split = read_split(settings.path, dataset, expected=settings.hash)
         again = _dealt_again(dataset, split)

@@ -16,19 +16,6 @@ from latecomer.checks import number_in, whole
 from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
 
-__all__ = [
-    "QUERY",
-    "SUPPORT",
-    "VALIDATION",
-    "assign_roles",
-    "balanced_classes",
-    "class_totals",
-    "deal_rows",
-    "log_dirichlet",
-    "share_counts",
-    "stable_order",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 SUPPORT, VALIDATION, QUERY = 0, 1, 2
@@ -45,12 +32,6 @@ def balanced_classes(
     With the last ``n_held_out`` clients dealt to apart, this holds among them and among the others:
     the smaller group has the sets of classes that the larger one was dealt first.
 
-    Returns
-    -------
-    ndarray of bool, shape [n_clients, n_classes]
-
-    Examples
-    --------
     >>> dealt = balanced_classes(15, 5, 2, np.random.default_rng(0), n_held_out=5)
     >>> dealt[:10].sum(axis=0).tolist(), dealt[10:].sum(axis=0).tolist()
     ([4, 4, 4, 4, 4], [2, 2, 2, 2, 2])
@@ -73,16 +54,12 @@ def balanced_classes(
 def log_dirichlet(
     n_clients: int, n_classes: int, alpha: float | Floats, rng: np.random.Generator
 ) -> Floats:
-    """Draw the logarithm of one class-proportion vector Dir(alpha) per client.
+    """Draw the logarithm of one class-proportion vector Dir(alpha) per client, [clients, classes].
 
     ``alpha`` is one number for all classes, or one per class.
 
     Logarithms, because for small ``alpha`` most proportions are below the smallest float, and each
-    class still needs an owner: a Gamma(alpha) variable is Gamma(alpha + 1) times U^(1/alpha).
-
-    Returns
-    -------
-    ndarray, shape [n_clients, n_classes]
+    class still needs an owner: a Gamma(alpha + 1) variable times U^(1/alpha) is Gamma(alpha).
     """
     shape = (n_clients, n_classes)
     gamma = np.log(rng.standard_gamma(alpha + 1, shape)) - rng.standard_exponential(shape) / alpha
@@ -99,11 +76,6 @@ def stable_order(keys: Ints) -> Ints:
     """Return the stable ``argsort`` of whole numbers below 2^32, several times as fast as NumPy's.
 
     NumPy sorts 16-bit numbers by radix, so larger ones are sorted by low half, then high half.
-
-    Examples
-    --------
-    >>> stable_order(np.array([70_000, 3, 70_000, 3])).tolist()
-    [1, 3, 0, 2]
     """
     order: Ints = np.argsort(keys.astype(np.uint16), kind="stable")
     high = keys >> 16
@@ -113,23 +85,12 @@ def stable_order(keys: Ints) -> Ints:
 
 
 def share_counts(weights: Floats, totals: Ints) -> Ints:
-    """Divide each class's samples in proportion to its column of ``weights``.
+    """Divide each class's samples in proportion to its column of ``weights`` [clients, classes].
 
     Cumulative shares are rounded, so that a column adds up to the class's total exactly and a
     count differs from its exact share by at most one. A class without any weight is given to
     nobody.
 
-    Parameters
-    ----------
-    weights : ndarray, shape [n_clients, n_classes], at least 0
-    totals : ndarray of int64, shape [n_classes]
-
-    Returns
-    -------
-    ndarray of int64, shape [n_clients, n_classes]
-
-    Examples
-    --------
     >>> share_counts(np.array([[1.0, 0.0], [1.0, 3.0], [2.0, 0.0]]), np.array([8, 5])).tolist()
     [[2, 0], [2, 5], [4, 0]]
     """
@@ -143,10 +104,7 @@ def share_counts(weights: Floats, totals: Ints) -> Ints:
 def deal_rows(y: Ints, rows: Ints, counts: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Deal shuffled rows of each class to clients, ``counts[i, c]`` rows of class c to client i.
 
-    Returns
-    -------
-    rows, owners : ndarray of int64
-        The dealt rows and their clients; rows beyond the counts are left out.
+    Returns the dealt rows and their clients; rows beyond the counts are left out.
     """
     n_clients, n_classes = counts.shape
     shuffled = rng.permutation(rows)
@@ -177,11 +135,6 @@ def assign_roles(
     share of the rest likewise. Each class thus contributes its share to within one sample. With
     ``query`` above 0 a client keeps at least one query sample; one support sample is always kept.
     The caller must refuse clients with fewer than two rows.
-
-    Returns
-    -------
-    ndarray of int64
-        ``SUPPORT``, ``VALIDATION`` or ``QUERY`` of each row.
     """
     shuffle = rng.permutation(len(rows))
     order = shuffle[stable_order(y[rows[shuffle]])]
@@ -222,15 +175,10 @@ class Pool:
 
     Attributes
     ----------
-    y : ndarray of int64, shape [N]
-        Labels of the whole data set.
+    y, client, coarse : ndarray of int64, shape [N], the last two or None
+        Labels, natural clients and superclasses of the whole data set.
     train, test : ndarray of int64
         Rows to deal; ``test`` is None where the publisher has no test set.
-    client : ndarray of int64, shape [N], or None
-        Natural clients of the whole data set.
-    n_classes : int
-    coarse : ndarray of int64, shape [N], or None
-        Superclasses of the whole data set.
     """
 
     y: Ints
@@ -309,11 +257,6 @@ def fill_by_counts(
     """Deal ``counts`` [clients, classes] train rows, and the test rows by ``weights``.
 
     If the counts leave a share of a class unused, the same share of its test rows is left out.
-
-    Raises
-    ------
-    InputError
-        A client would hold too few samples.
     """
     parts = [_deal(pool.y, pool.train, counts, least, "samples", rng)]
     if pool.test is not None:
@@ -360,11 +303,6 @@ def fill_dirichlet(
     drawn anew, at most 100 times. ``draws`` (OD-PFL): every client holds ``samples_per_client``
     train samples (by default an equal share of all), with labels drawn from its proportions
     (:func:`draw_labels`).
-
-    Raises
-    ------
-    InputError
-        There are too many clients for the data, or some hold too little after the last draw.
     """
     number_in(key, alpha, *_ALPHA_RANGE)
     if form == "draws":
@@ -419,25 +357,8 @@ def draw_labels(logs: Floats, sizes: Ints, totals: Ints, rng: np.random.Generato
     random order, and missing samples are drawn again from the client's proportions over the classes
     left. Each round exhausts a class or is the last, so there are at most as many as classes.
 
-    Parameters
-    ----------
-    logs : ndarray, shape [n_clients, n_classes]
-        Logarithms of class proportions.
-    sizes : ndarray of int64, shape [n_clients]
-        Samples per client; their sum is at most ``totals.sum()``.
-    totals : ndarray of int64, shape [n_classes]
-
-    Returns
-    -------
-    ndarray of int64, shape [n_clients, n_classes]
-        Rows add up to ``sizes``; columns to at most ``totals``.
-
-    Examples
-    --------
-    >>> logs = np.log([[0.5, 0.5], [0.999, 0.001]])
-    >>> counts = draw_labels(logs, np.array([6, 4]), np.array([5, 5]), np.random.default_rng(0))
-    >>> counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
-    ([6, 4], [5, 5])
+    ``logs`` [clients, classes] of the proportions; ``sizes`` [clients], at most ``totals.sum()`` in
+    all. Rows of what is returned add up to ``sizes``, columns to at most ``totals`` [classes].
     """
     counts = np.zeros(logs.shape, dtype=np.int64)
     left, short = totals.copy(), sizes.copy()

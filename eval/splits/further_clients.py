@@ -43,13 +43,7 @@ class OtherLaws:
     distances: Callable[[Sequence[float], Sequence[float]], Mapping[str, float]]
 
     def moved(self, name: str, law: Law | None, other: Sequence[float]) -> Law:
-        """Return the law of another population over the same pools.
-
-        Raises
-        ------
-        InputError
-            The law is not of this kind, or the parameters do not fit it.
-        """
+        """Return the law of another population over the same pools."""
         first = getattr(law, self.own, ())
         if law is None or not first:
             raise InputError(f"shifts.{name} needs split.kind {self.split}")
@@ -72,48 +66,6 @@ OTHER_LAWS: Mapping[str, OtherLaws] = MappingProxyType(
 """Kinds of law by the name of the shift."""
 
 
-def draw_clients(
-    dataset: Dataset,
-    split: Split,
-    *,
-    n_clients: int,
-    seed: int,
-    query: float = QUERY,
-    validation: float = VALIDATION,
-) -> tuple[ClientRows, ...]:
-    """Draw new clients from the law of the certification and new clients.
-
-    Ids continue from the split's largest. Such clients let a certificate be tested on any number
-    of clients.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    split : Split
-        Of a kind with a law, such as ``environment``; made with certification or new clients.
-    n_clients, seed : int
-    query, validation : float
-        As in :func:`make_split`.
-
-    Raises
-    ------
-    InputError
-        The split has no such law, or no pools.
-    """
-    n_clients = whole("n_clients", n_clients, 1)
-    if split.law is None or not any(len(rows) for rows in split.law.pools):
-        raise InputError(
-            "fresh clients need a split of kind environment, client_types or client_mixtures with "
-            f"held-out clients, got a split of kind {split.kind} with "
-            f"{len(split.certification) + len(split.novel)} of them"
-        )
-    query = fraction("split.query", query, above=True)
-    validation = fraction("split.validation", validation)
-    first = 1 + max(client.id for client in split.clients)
-    rng = generator(whole("split.seed", seed, 0), "fresh clients")
-    return drawn_clients(dataset, split.law, n_clients, first, query, validation, rng)
-
-
 def deal_extrapolated(
     dataset: Dataset,
     split: Split,
@@ -126,24 +78,8 @@ def deal_extrapolated(
 ) -> tuple[ClientRows, ...]:
     """Deal the whole reserve to new clients with Dirichlet(alpha) class proportions.
 
-    No sample of another client is used. Ids continue from the split's largest.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    split : Split
-        Made with ``reserve`` above 0.
-    alpha : float in [0.0001, 1e6]
-        Small: few classes per client; large: all clients alike.
-    seed : int
-    n_clients : int
-    query, validation : float
-        As in :func:`make_split`.
-
-    Raises
-    ------
-    InputError
-        The split has no reserve, or one too small for this many clients.
+    Small ``alpha``: few classes per client; large: all clients alike. No sample of another client
+    is used. Ids continue from the split's largest.
     """
     query = fraction("split.query", query, above=True)
     validation = fraction("split.validation", validation)
@@ -181,25 +117,8 @@ def draw_from_other_law(
 ) -> tuple[ClientRows, ...]:
     """Draw clients of another population, from the split's own pools.
 
-    Ids continue from the split's largest.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    split : Split
-        Of the kind that the shift needs.
-    name : str
-        Name of the shift, a key of `OTHER_LAWS`.
-    other : sequence of float
-        Parameters of the other law.
-    seed, n_clients : int
-    query, validation : float
-        As in :func:`make_split`.
-
-    Raises
-    ------
-    InputError
-        The split's clients have another kind of law, or the parameters are invalid.
+    ``name`` of `OTHER_LAWS` is the shift, ``other`` its law's parameters. Ids continue from the
+    split's largest.
     """
     kind = OTHER_LAWS[name]
     law = kind.moved(name, split.law, other)

@@ -28,12 +28,7 @@ def sampling_of(split_kind: str) -> str:
 
 
 def check_outside(split_kind: str, n_certification: int, n_outside: int) -> None:
-    """Refuse to certify a finite pool with hardly any clients outside the certified ones.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse to certify a finite pool with hardly any clients outside the certified ones."""
     if sampling_of(split_kind) == "finite-pool" and n_outside < LEAST_OUTSIDE:
         raise InputError(
             f"split.novel must be at least {LEAST_OUTSIDE} clients beside the {n_certification} "
@@ -76,13 +71,7 @@ class Frozen(Settings):
         return query, own if self.validation is None else self.validation
 
     def completed(self) -> "Frozen":
-        """Fill in from the file what is not given, its checksum too.
-
-        Raises
-        ------
-        InputError
-            There is no such file, or it does not hold a split.
-        """
+        """Fill in from the file what is not given, its checksum too."""
         query, validation = self.role_shares
         pinned = self.hash or str(frozen_facts(self.path)["content_hash"])
         update = {"hash": pinned, "query": query, "validation": validation}
@@ -100,18 +89,7 @@ _SPLIT: TypeAdapter[SplitSettings] = TypeAdapter(SplitSettings)
 
 
 def split_settings(given: Mapping[str, Any]) -> SplitSettings:
-    """Read the settings of a split; a key with value None counts as not given.
-
-    Raises
-    ------
-    InputError
-        The message names the key, what is legal and what was given.
-
-    Examples
-    --------
-    >>> split_settings({"kind": "iid", "clients": 10}).query
-    0.25
-    """
+    """Read the settings of a split; a key with value None counts as not given."""
     kind = given.get("kind")
     if not isinstance(kind, str) or kind not in SPLIT_SETTINGS:
         legal = ", ".join(SPLIT_SETTINGS)

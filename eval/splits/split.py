@@ -8,7 +8,6 @@ clients may hold the same image. No seen client holds an image of a pool.
 """
 
 import hashlib
-import io
 import json
 import lzma
 import zipfile
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.dataset import Dataset
+from latecomer.eval.datasets.reader import one_line
 from latecomer.eval.splits.dealing import (
     QUERY,
     SUPPORT,
@@ -35,7 +35,7 @@ from latecomer.eval.splits.dealing import (
     log_dirichlet,
     stable_order,
 )
-from latecomer.files import at_home, write_atomic
+from latecomer.files import at_home
 
 Ints = NDArray[np.int64]
 
@@ -113,11 +113,6 @@ def fill_from_law(
     """Fill the seen clients and set aside pools for a law that has none yet.
 
     ``size_of`` maps the most samples per class that every client can get to the number it gets.
-
-    Raises
-    ------
-    InputError
-        A class has fewer images than are asked of it.
     """
     present = np.unique(pool.y[pool.train])
     kept, pools = cut_pools(pool.y, pool.train, pool.n_classes, share, rng)
@@ -141,15 +136,7 @@ def fill_from_law(
 
 
 def draw_held_out(law: Law, n_clients: int, rng: np.random.Generator) -> Filling:
-    """Draw independent clients from a law; two of them may hold the same image.
-
-    Examples
-    --------
-    >>> law = Law(1, 2, 0, (np.arange(5), np.arange(5, 9)), (np.arange(0), np.arange(0)))
-    >>> held_out = draw_held_out(law, 3, np.random.default_rng(0))
-    >>> held_out.owners.tolist(), len(held_out.rows)
-    ([0, 0, 1, 1, 2, 2], 6)
-    """
+    """Draw independent clients from a law; two of them may hold the same image."""
     train, test = law.counts(n_clients, rng)
     rows: list[Ints] = []
     owners: list[Ints] = []
@@ -225,16 +212,7 @@ class ClientRows:
 def label_counts(
     y: Ints, clients: Sequence[ClientRows], n_classes: int, *, role: Role = "all"
 ) -> Ints:
-    """Count each client's samples per class, shape [n_clients, n_classes].
-
-    Parameters
-    ----------
-    y : ndarray of int64, shape [N]
-        Labels of the whole data set.
-    clients : sequence of ClientRows
-    n_classes : int
-    role : {"support", "validation", "query", "all"}
-    """
+    """Count each client's samples per class, [clients, classes]; ``y`` [N] is of all data."""
     rows = [client.rows(role) for client in clients]
     owners = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
     labels = y[np.concatenate(rows)] if rows else np.zeros(0, dtype=np.int64)
@@ -431,40 +409,13 @@ def split_arrays(split: Split, data_hash: str) -> dict[str, NDArray[Any]]:
     }
 
 
-def write_split(path: str | Path, split: Split, dataset: Dataset) -> None:
-    """Write a split to an npz file, which ``split: {kind: frozen, path: ...}`` reads."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **split_arrays(split, dataset.content_hash))  # type: ignore[arg-type]
-    write_atomic(Path(path), buffer.getvalue())
-
-
 def frozen_facts(path: str | Path) -> Mapping[str, Any]:
-    """Return what a frozen split says of itself, its checksum too; :func:`read_split` verifies it.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it does not hold a split.
-    """
+    """Return what a frozen split says of itself, its checksum too, which is not verified."""
     return _about(_load(path), path)
 
 
 def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = None) -> Split:
-    """Read a frozen split; check that it is intact and was made for this data set.
-
-    Parameters
-    ----------
-    path : str or Path
-    dataset : Dataset
-    expected : str, optional
-        The checksum it must have.
-
-    Raises
-    ------
-    InputError
-        The file is absent, damaged or not a split, was made for other data, or does not have
-        the expected checksum.
-    """
+    """Read a frozen split, refusing one that is damaged, of other data or of another checksum."""
     arrays = _load(path)
     about = _about(arrays, path)
     if about["data_hash"] != dataset.content_hash:
@@ -472,7 +423,7 @@ def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = Non
     try:
         split = _rebuilt(arrays, about, len(dataset))
     except _DAMAGE as error:
-        raise InputError(f"split.path: {path} is damaged: {_line(error)}") from error
+        raise InputError(f"split.path: {path} is damaged: {one_line(error)}") from error
     groups = [len(split.seen), len(split.certification), len(split.novel)]
     content_hash = checksum(split.clients, groups, split.reserve, split.law, apart=_apart(split))
     if content_hash != split.content_hash:
@@ -568,7 +519,7 @@ def _load(path: str | Path) -> dict[str, NDArray[Any]]:
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except (*_DAMAGE, lzma.LZMAError, AttributeError) as error:
-        raise InputError(f"split.path: {file} is no frozen split: {_line(error)}") from error
+        raise InputError(f"split.path: {file} is no frozen split: {one_line(error)}") from error
 
 
 def _about(arrays: Mapping[str, NDArray[Any]], path: str | Path) -> dict[str, Any]:
@@ -577,9 +528,5 @@ def _about(arrays: Mapping[str, NDArray[Any]], path: str | Path) -> dict[str, An
         if about["format"] != _FORMAT:
             raise ValueError(f"its format is {about['format']}")
     except _DAMAGE as error:
-        raise InputError(f"split.path: {path} is no frozen split: {_line(error)}") from error
+        raise InputError(f"split.path: {path} is no frozen split: {one_line(error)}") from error
     return about
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:120] or type(error).__name__

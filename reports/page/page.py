@@ -18,7 +18,8 @@ from latecomer.certify.page.blocks import Fold, Grid, Picture, rendered
 from latecomer.certify.words import count, counts
 from latecomer.checks import output_file
 from latecomer.declared import without_folder
-from latecomer.eval.results.rows import InputError, RunRecord, load_run, write_beside
+from latecomer.errors import InputError
+from latecomer.eval.results.rows import RunRecord, load_run, write_beside
 from latecomer.reports.display.drawing import FONTS
 from latecomer.reports.display.pictures import PAPER, Column, Plot, Table, Writer
 from latecomer.reports.display.section import Block, Files, Group, Heading, Material, Section, Text

@@ -8,8 +8,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from latecomer.certify.words import count, listing, percent, points, shift_name
+from latecomer.errors import InputError
 from latecomer.eval.names import QUESTIONS, ROUTES, statement
-from latecomer.eval.results.rows import InputError
 from latecomer.reports.accuracy.errors import answer_accuracy, said_of_errors
 from latecomer.reports.checks import CHECKS, by_check, findings, findings_file
 from latecomer.reports.display.naming import as_subject, model_called

@@ -17,18 +17,7 @@ from PIL import Image
 from latecomer.eval.runs.executor import Report
 from latecomer.eval.runs.job import carry_out
 
-CIFAR10 = (
-    b"airplane",
-    b"automobile",
-    b"bird",
-    b"cat",
-    b"deer",
-    b"dog",
-    b"frog",
-    b"horse",
-    b"ship",
-    b"truck",
-)
+CIFAR10 = b"airplane automobile bird cat deer dog frog horse ship truck".split()
 STL10 = b"airplane\nbird\ncar\ncat\ndeer\ndog\nhorse\nmonkey\nship\ntruck\n"
 
 
@@ -66,7 +55,7 @@ def cifar10(root: Path, rng: np.random.Generator, per_class: int = 2) -> None:
         y = [int(v) for v in rng.permutation(np.repeat(np.arange(10), per_class))]
         held = {b"batch_label": title.encode(), b"labels": y, b"data": images(rng, len(y), 3072)}
         dump(folder / file, held | {b"filenames": [b"%d.png" % i for i in range(len(y))]})
-    dump(folder / "batches.meta", {b"label_names": list(CIFAR10), b"num_vis": 3072})
+    dump(folder / "batches.meta", {b"label_names": CIFAR10, b"num_vis": 3072})
 
 
 def cifar10_binary(root: Path, rng: np.random.Generator) -> None:

@@ -24,8 +24,8 @@ from latecomer.eval.runs.elsewhere import (
     board_in,
     carry_out_elsewhere,
 )
-from latecomer.eval.runs.executor import ONE_THREAD, Report
-from latecomer.eval.runs.job import Job, carry_out
+from latecomer.eval.runs.executor import ONE_THREAD
+from latecomer.eval.runs.job import Job
 from latecomer.eval.runs.runner import run
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.settings.study_sections import Shifts
@@ -45,31 +45,15 @@ STUDY = {
 GPU = "Imaginary 9000"
 
 
-class Here:
-    """An executor in this process."""
-
-    def run(self, jobs, on_report):
-        for number, job in enumerate(jobs):
-            on_report(Report("start", number))
-            carry_out(job, lambda count, loss: None)
-            on_report(Report("done", number))
-
-
-class There(Here):
-    """One that would send cells to machines with GPUs."""
-
-    gpus_per_cell = 1
-
-
 def on(device):
     return parse_study({**STUDY, "train": {"rounds": 2, "device": device}})
 
 
 @pytest.fixture
-def double(tmp_path, monkeypatch):
+def double(tmp_path, monkeypatch, here):
     monkeypatch.syspath_prepend(str(HERE))
     monkeypatch.setenv("LATECOMER_TEST_LOG", str(tmp_path / "log"))
-    return {"executor": Here(), "evaluate": "cell_doubles:work"}
+    return {"executor": here, "evaluate": "cell_doubles:work"}
 
 
 @pytest.fixture
@@ -157,9 +141,12 @@ def test_cuda_where_there_is_none_writes_nothing(no_gpu, tmp_path):
     assert not out.exists()
 
 
-def test_the_machine_of_a_cluster_need_not_have_what_its_nodes_have(double, no_gpu, tmp_path):
+def test_the_machine_of_a_cluster_need_not_have_what_its_nodes_have(
+    double, here, no_gpu, tmp_path, monkeypatch
+):
     out = tmp_path / "out"
-    run(on("auto"), out=out, **{**double, "executor": There()})
+    monkeypatch.setattr(here, "gpus_per_cell", 1, raising=False)
+    run(on("auto"), out=out, **double)
     assert {(config["train"] or {}).get("device") for config in configs(out)} == {None, "cuda"}
     assert json.loads((out / "env.json").read_text())["device"] == "cuda"
 

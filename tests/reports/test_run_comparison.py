@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from latecomer.commands.run_directories import show_comparison
-from latecomer.eval.results.rows import InputError
+from latecomer.errors import InputError
 from latecomer.reports import compare_runs
 
 SMALL = {"seeds": (0, 1), "labels": ("local", "pefll")}

@@ -5,11 +5,9 @@ The papers train small dense nets on vectors from a frozen public network. Users
 publisher names it, its client.
 """
 
-import lzma
 import tokenize
 import warnings
 import zipfile
-import zlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -32,10 +30,12 @@ from latecomer.eval.datasets.columns import (
 from latecomer.eval.datasets.dataset import Dataset, as_float32, in_groups, make_dataset
 from latecomer.eval.datasets.pictures import channels_first, check_layout
 from latecomer.eval.datasets.reader import (
+    DAMAGE,
     Reader,
     Source,
     data_root,
     given_path,
+    one_line,
     reading,
     require_file,
 )
@@ -49,12 +49,7 @@ from latecomer.reading.column_names import (
 )
 from latecomer.reading.delimited import foreign_header, text_of
 
-# Exceptions that zipfile, its decompressors and NumPy's header parser raise on invalid bytes.
-_DAMAGE = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, MemoryError),
-    *(NotImplementedError, RuntimeError, TypeError, SyntaxError, OverflowError),
-    *(tokenize.TokenError, OSError),
-)
+_DAMAGE = (*DAMAGE, tokenize.TokenError, OSError)
 
 
 def read_npz(*, path: str | Path, layout: str | None = None, tokens: bool = False) -> Dataset:
@@ -132,18 +127,13 @@ def read_arrays(
     """Read arrays of an npz file by name; others are not read, and nothing is executed.
 
     Others whose names mean one of these that is not there are refused.
-
-    Raises
-    ------
-    InputError
-        It is not an npz file, or a required array is absent, damaged or holds Python objects.
     """
     if not zipfile.is_zipfile(stream):
         raise InputError("is no npz file, or one that was cut short")
     try:
         archive = zipfile.ZipFile(stream)
     except _DAMAGE as error:
-        raise InputError(f"is a damaged npz file ({_one_line(error)})") from error
+        raise InputError(f"is a damaged npz file ({one_line(error)})") from error
     with archive:
         held = archive.namelist()
         for name in required:
@@ -180,23 +170,14 @@ def _read_one(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     except _DAMAGE as error:
         if "allow_pickle" in str(error):
             raise InputError(f"{name} holds Python objects, which are never loaded") from error
-        raise InputError(f"{name} is damaged or cut short ({_one_line(error)})") from error
+        raise InputError(f"{name} is damaged or cut short ({one_line(error)})") from error
     return array
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:120] or type(error).__name__
 
 
 WIDTHS = {"inaturalist": 1280, "landmarks": 1280, "yahoo_answers": 768}
 """Length of the papers' vectors, from MobileNetV2's pooled layer or from BERT-base."""
 _ROWS = 4096
 _SPECIAL = ("label", "client", "test")
-
-
-def reader_of(name: str) -> Any:
-    """Return the reader of one of the papers' feature sets, which checks its vectors' length."""
-    return partial(_read, name=name, width=WIDTHS[name])
 
 
 def read_features(*, path: str | Path) -> Dataset:
@@ -383,6 +364,25 @@ first position of the last layer. No clients are given: use a by_class or dirich
 test = rows of the publisher's test file."""
 
 
+_VISION = "https://github.com/google-research/google-research/tree/master/federated_vision_datasets"
+
+
+def _of_paper(name: str, what: str, home: str, how: str) -> Reader:
+    """Return the reader of one of the papers' feature sets, which checks its vectors' length."""
+    width = WIDTHS[name]
+    return Reader(
+        name=name,
+        description=f"features of length {width} of {what}, from a file you make once",
+        read=partial(_read, name=name, width=width),
+        optional=("path", "root"),
+        source=Source(
+            home,
+            f"{name}.npz or {name}.csv",
+            recipe=_FEATURES.format(width=width, name=name, how=how),
+        ),
+    )
+
+
 READERS = (
     Reader(
         name="npz",
@@ -391,39 +391,13 @@ READERS = (
         required=("path",),
         optional=("layout", "tokens"),
     ),
-    Reader(
-        name="inaturalist",
-        description="features of length 1280 of plant and animal "
-        "photographs, from a file you make once",
-        read=reader_of("inaturalist"),
-        optional=("path", "root"),
-        source=Source(
-            "https://github.com/google-research/google-research/tree/master/federated_vision_datasets",
-            "inaturalist.npz or inaturalist.csv",
-            recipe=_FEATURES.format(width=1280, name="inaturalist", how=_INATURALIST),
-        ),
-    ),
-    Reader(
-        name="landmarks",
-        description="features of length 1280 of landmark photographs, from a file you make once",
-        read=reader_of("landmarks"),
-        optional=("path", "root"),
-        source=Source(
-            "https://github.com/google-research/google-research/tree/master/federated_vision_datasets",
-            "landmarks.npz or landmarks.csv",
-            recipe=_FEATURES.format(width=1280, name="landmarks", how=_LANDMARKS),
-        ),
-    ),
-    Reader(
-        name="yahoo_answers",
-        description="features of length 768 of questions and answers, from a file you make once",
-        read=reader_of("yahoo_answers"),
-        optional=("path", "root"),
-        source=Source(
-            "https://github.com/zhangxiangxiao/Crepe",
-            "yahoo_answers.npz or yahoo_answers.csv",
-            recipe=_FEATURES.format(width=768, name="yahoo_answers", how=_YAHOO),
-        ),
+    _of_paper("inaturalist", "plant and animal photographs", _VISION, _INATURALIST),
+    _of_paper("landmarks", "landmark photographs", _VISION, _LANDMARKS),
+    _of_paper(
+        "yahoo_answers",
+        "questions and answers",
+        "https://github.com/zhangxiangxiao/Crepe",
+        _YAHOO,
     ),
     Reader(
         name="features",

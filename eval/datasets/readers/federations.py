@@ -39,25 +39,17 @@ class Federation:
 
     Attributes
     ----------
-    name : str
-        As a study says it.
     package, frame : str
         R package and name of the data set in it.
-    description : str
-        One line.
     client : str
         Column of the clients.
     label : callable
-        Maps the table to labels ``[N]``, whole numbers from 0.
-    class_names : tuple of str
-        What the labels mean.
+        Maps the table to labels ``[N]``, whole numbers from 0, which ``class_names`` name.
     numbers, categories : tuple of str
         Columns that are features: numbers as they are, then categories: two become 0 and 1, more
         one column each, in sorted order.
-    rows, clients : int
-        What is to be found.
-    fingerprint : str
-        Content hash of the data set that is to be found.
+    rows, clients, fingerprint : int, int, str
+        What is to be found: numbers of each, and the data set's content hash.
     about : str
         Origin, choices and whatever a user should know, in full sentences.
     """
@@ -221,15 +213,7 @@ def _level(column: str, levels: tuple[str, ...]) -> Callable[[Table], NDArray[An
     return label
 
 
-def _mean(values: NDArray[Any]) -> float:
-    return float(values.mean())
-
-
-def _median(values: NDArray[Any]) -> float:
-    return float(np.median(values))
-
-
-def _above(column: str, middle: Callable[[NDArray[Any]], float]) -> Callable[[Table], Any]:
+def _above(column: str, middle: Callable[[NDArray[Any]], Any]) -> Callable[[Table], Any]:
     """Return the label that is 1 above the mean or median of all samples."""
     return lambda table: (table[column] > middle(table[column])).astype(np.int64)
 
@@ -296,7 +280,7 @@ Journal of Business and Economic Statistics 12(3), 1994.""",
         frame="Hsb82",
         description="7,185 pupils of 160 schools (High School and Beyond, 1982), 2 classes",
         client="school",
-        label=_above("mAch", _median),
+        label=_above("mAch", np.median),
         class_names=("at most the median", "above the median"),
         numbers=("ses",),
         categories=("minrty", "sx"),
@@ -314,7 +298,7 @@ From: Raudenbush and Bryk, Hierarchical Linear Models, Sage 2002, chapter 4.""",
         frame="Exam",
         description="4,059 pupils of 65 schools in inner London, 2 classes",
         client="school",
-        label=_above("normexam", _mean),
+        label=_above("normexam", np.mean),
         class_names=("at most the mean", "above the mean"),
         numbers=("standLRT",),
         categories=("sex", "intake"),

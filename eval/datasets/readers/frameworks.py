@@ -1,10 +1,10 @@
 """Clients as FL-bench's and PFLlib's generators leave them.
 
-The layout is that of FL-bench's ``data/generate_data.py``: ``data_indices`` lists, a client, the
-rows of its training, validation and test samples in the data set, training set first.
+FL-bench's ``data/generate_data.py``: ``data_indices`` lists, a client, the rows of its training,
+validation and test samples in the data set, training set first.
 
-The layout is that of PFLlib's ``dataset/utils/dataset_utils.py``: ``train/3.npz`` holds one array
-``data``, a dictionary with ``x`` and ``y``, and ``config.json`` counts classes and samples.
+PFLlib's ``dataset/utils/dataset_utils.py``: ``train/3.npz`` holds one array ``data``, a dictionary
+with ``x`` and ``y``, and ``config.json`` counts classes and samples.
 """
 
 import json

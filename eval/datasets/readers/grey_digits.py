@@ -150,11 +150,6 @@ def read_idx(file: Path, n_axes: int) -> NDArray[np.uint8]:
 
     The format: two zero bytes, 8 for uint8, the number of axes, each axis' length as a big-endian
     32-bit number, then the bytes.
-
-    Raises
-    ------
-    InputError
-        The magic number is wrong, or the length differs from the header's.
     """
     with reading(file):
         require_file(file)

@@ -99,8 +99,8 @@ def read_torch(*, path: str, layout: str | None = None, tokens: bool = False) ->
     if isinstance(held, tuple) and len(held) == 2:
         source, client = held
     try:
-        how: Any = {"client": client, "layout": layout, "tokens": tokens}
-        return from_samples(name, source, f"Dataset {path}", **how)
+        about = f"Dataset {path}"
+        return from_samples(name, source, about, client=client, layout=layout, tokens=tokens)
     except InputError as error:
         raise InputError(f"data.path: {path}: {error}") from error
 

@@ -1,6 +1,6 @@
 """Declaration of a kind of shift, used by studies, populations and figures alike."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,12 +57,7 @@ class Shift:
     true_scale: bool = False
 
     def checked(self, severity: Any) -> float:
-        """Return ``severity`` as a float, refusing one outside the range.
-
-        Raises
-        ------
-        InputError
-        """
+        """Return ``severity`` as a float, refusing one outside the range."""
         number = isinstance(severity, int | float) and not isinstance(severity, bool)
         if not number or not self.low <= severity <= self.high:
             raise InputError(
@@ -71,40 +66,17 @@ class Shift:
             )
         return float(severity)
 
-    def apply(self, x: Any, severity: float, rng: np.random.Generator | None = None) -> Images:
-        """Return shifted inputs, float32 and of the shape of ``x``.
-
-        Only random shifts (noise) use ``rng``; without one, seed 0 is used.
-
-        Raises
-        ------
-        InputError
-            The shift acts on labels, does not fit the data, or the severity is out of range.
-        """
+    def apply(self, x: Any, severity: float, rng: np.random.Generator) -> Images:
+        """Return shifted inputs, float32 and of the shape of ``x``."""
         if self.function is None:
             raise InputError(f"{self.description} is no shift of inputs")
-        rng = np.random.default_rng(0) if rng is None else rng
-        return self.function(x, self.checked(severity), rng)
-
-
-def not_images(name: str, shape: Sequence[int]) -> InputError:
-    """Return the error for a shift that needs images but gets none."""
-    return InputError(
-        f"shifts.{name} needs images [C, H, W], but the data's samples have shape {list(shape)}"
-    )
-
-
-def as_images(name: str, x: Any) -> Images:
-    """Return images as the network sees them before standardisation, refusing anything else.
-
-    Raises
-    ------
-    InputError
-    """
-    images = np.asarray(x)
-    if images.ndim != 4:
-        raise not_images(name, images.shape[1:])
-    return unit_floats(images)
+        severity = self.checked(severity)
+        if self.images and np.ndim(x) != 4:
+            raise InputError(
+                f"shifts.{self.name} needs images [C, H, W], but the data's samples have shape "
+                f"{list(np.shape(x)[1:])}"
+            )
+        return self.function(x, severity, rng)
 
 
 def unit_floats(x: Any) -> Images:

@@ -4,40 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.eval.shifts.kinds.declaration import Images, Shift, as_images, cut, unit_floats
+from latecomer.eval.shifts.kinds.declaration import Images, Shift, cut, unit_floats
 
 
 def blur(x: Any, sigma: float) -> Images:
-    """Blur each channel of each image with a Gaussian filter.
+    """Blur each channel of each image with a Gaussian filter of ``sigma`` pixels; 0 does nothing.
 
     The filter extends to four standard deviations, and border pixels are repeated beyond the
     edge (SciPy's ``mode="nearest", truncate=4``).
-
-    Parameters
-    ----------
-    x : array_like, uint8 or float, shape [n, C, H, W]
-        uint8 is divided by 255.
-    sigma : float, 0 to 50
-        Standard deviation in pixels; 0 changes nothing.
-
-    Raises
-    ------
-    InputError
-        ``x`` holds no images, or ``sigma`` is out of range.
-
-    Examples
-    --------
-    >>> dot = np.zeros((1, 1, 3, 3), dtype=np.float32)
-    >>> dot[0, 0, 1, 1] = 1
-    >>> round(float(blur(dot, 0.5)[0, 0, 1, 1]), 3)
-    0.619
     """
-    sigma = _BLUR.checked(sigma)
     from scipy import ndimage
 
-    images = as_images("blur", x)
     blurred: Images = ndimage.gaussian_filter(
-        images, (0, 0, sigma, sigma), mode="nearest", truncate=4.0
+        unit_floats(x), (0, 0, sigma, sigma), mode="nearest", truncate=4.0
     )
     return blurred
 
@@ -48,27 +27,10 @@ def rotate(x: Any, degrees: float) -> Images:
     Bilinear interpolation within the frame of the original; corners that the rotation uncovers are
     filled with 0, which is black before standardisation. Multiples of 90 degrees (of 180 where
     height and width differ) move pixels exactly.
-
-    Parameters
-    ----------
-    x : array_like, uint8 or float, shape [n, C, H, W]
-        uint8 is divided by 255.
-    degrees : float, -360 to 360
-
-    Raises
-    ------
-    InputError
-        ``x`` holds no images, or ``degrees`` is out of range.
-
-    Examples
-    --------
-    >>> rotate(np.array([[[[1.0, 2.0], [3.0, 4.0]]]]), 90)[0, 0].tolist()
-    [[2.0, 4.0], [1.0, 3.0]]
     """
-    degrees = _ROTATION.checked(degrees)
     from scipy import ndimage
 
-    images = as_images("rotation", x)
+    images = unit_floats(x)
     quarters, rest = divmod(degrees, 90.0)
     if not rest and (quarters % 2 == 0 or images.shape[2] == images.shape[3]):
         return np.ascontiguousarray(np.rot90(images, int(quarters), axes=(2, 3)))
@@ -79,19 +41,11 @@ def rotate(x: Any, degrees: float) -> Images:
 
 
 def noise(x: Any, sd: float, rng: np.random.Generator) -> Images:
-    """Add independent Gaussian noise to every value.
+    """Add independent Gaussian noise of standard deviation ``sd`` to every value.
 
-    Parameters
-    ----------
-    x : array_like, uint8 or float, shape [n, ...]
-        uint8 is divided by 255, and the result is clipped to [0, 1] as by a camera; floats are
-        used as they are and not clipped, because their scale is the user's.
-    sd : float, 0 to 10
-        Standard deviation, after the division.
-    rng : Generator
-        Seeded per client and severity, whatever the method.
+    What came as uint8 is clipped to [0, 1] as by a camera; floats are not, because their scale is
+    the user's.
     """
-    sd = _NOISE.checked(sd)
     values = unit_floats(x)
     added = rng.standard_normal(values.shape, dtype=np.float32)
     return cut(x, values + np.float32(sd) * added)
@@ -100,102 +54,73 @@ def noise(x: Any, sd: float, rng: np.random.Generator) -> Images:
 def contrast(x: Any, factor: float) -> Images:
     """Stretch each image about its own mean over pixels and channels: ``m + factor * (x - m)``.
 
-    Parameters
-    ----------
-    x : array_like, uint8 or float, shape [n, C, H, W]
-        uint8 is divided by 255, and the result is clipped to [0, 1]; floats are not clipped.
-    factor : float, 0 to 10
-        Below 1 lowers the contrast, above 1 raises it; 1 changes nothing.
-
-    Raises
-    ------
-    InputError
-        ``x`` holds no images, or ``factor`` is out of range.
-
-    Examples
-    --------
-    >>> contrast(np.array([[[[0.2, 0.6]]]]), 0.5).round(2).tolist()
-    [[[[0.30000001192092896, 0.5]]]]
+    Below 1 lowers the contrast, above 1 raises it. What came as uint8 is clipped to [0, 1].
     """
-    factor = _CONTRAST.checked(factor)
-    images = as_images("contrast", x)
+    images = unit_floats(x)
     mean = images.mean(axis=(1, 2, 3), keepdims=True, dtype=np.float64).astype(np.float32)
     return cut(x, mean + np.float32(factor) * (images - mean))
 
 
 def brightness(x: Any, added: float) -> Images:
-    """Add the same amount to every pixel.
+    """Add the same amount to every pixel, 1 being the distance from black to white.
 
-    Parameters
-    ----------
-    x : array_like, uint8 or float, shape [n, C, H, W]
-        uint8 is divided by 255, and the result is clipped to [0, 1]; floats are not clipped.
-    added : float, -1 to 1
-        1 is the distance from black to white; 0 changes nothing.
+    What came as uint8 is clipped to [0, 1].
     """
-    added = _BRIGHTNESS.checked(added)
-    return cut(x, as_images("brightness", x) + np.float32(added))
-
-
-_BLUR = Shift(
-    name="blur",
-    description="Gaussian blur of the images",
-    unit="sigma in pixels",
-    low=0.0,
-    high=50.0,
-    above_zero=True,
-    function=lambda x, s, _: blur(x, s),
-    axis="Gaussian blur, sigma (pixels)",
-    true_scale=True,
-)
-_ROTATION = Shift(
-    name="rotation",
-    description="rotation of the images",
-    unit="degrees",
-    low=-360.0,
-    high=360.0,
-    function=lambda x, s, _: rotate(x, s),
-    axis="rotation (degrees)",
-    true_scale=True,
-)
-_NOISE = Shift(
-    name="noise",
-    description="Gaussian noise on every value",
-    unit="standard deviation",
-    low=0.0,
-    high=10.0,
-    above_zero=True,
-    function=noise,
-    images=False,
-    axis="Gaussian noise, standard deviation",
-)
-_CONTRAST = Shift(
-    name="contrast",
-    description="contrast of each image about its mean",
-    unit="factor",
-    low=0.0,
-    high=10.0,
-    neutral=1.0,
-    axis="contrast, factor",
-    function=lambda x, s, _: contrast(x, s),
-)
-_BRIGHTNESS = Shift(
-    name="brightness",
-    description="brightness of the images",
-    unit="added, white is 1",
-    low=-1.0,
-    high=1.0,
-    function=lambda x, s, _: brightness(x, s),
-    axis="brightness added (white is 1)",
-)
+    return cut(x, unit_floats(x) + np.float32(added))
 
 
 SHIFTS = (
-    _BLUR,
-    _ROTATION,
-    _NOISE,
-    _CONTRAST,
-    _BRIGHTNESS,
+    Shift(
+        name="blur",
+        description="Gaussian blur of the images",
+        unit="sigma in pixels",
+        low=0.0,
+        high=50.0,
+        above_zero=True,
+        function=lambda x, s, _: blur(x, s),
+        axis="Gaussian blur, sigma (pixels)",
+        true_scale=True,
+    ),
+    Shift(
+        name="rotation",
+        description="rotation of the images",
+        unit="degrees",
+        low=-360.0,
+        high=360.0,
+        function=lambda x, s, _: rotate(x, s),
+        axis="rotation (degrees)",
+        true_scale=True,
+    ),
+    Shift(
+        name="noise",
+        description="Gaussian noise on every value",
+        unit="standard deviation",
+        low=0.0,
+        high=10.0,
+        above_zero=True,
+        function=noise,
+        images=False,
+        axis="Gaussian noise, standard deviation",
+    ),
+    Shift(
+        name="contrast",
+        description="contrast of each image about its mean",
+        unit="factor",
+        low=0.0,
+        high=10.0,
+        neutral=1.0,
+        axis="contrast, factor",
+        function=lambda x, s, _: contrast(x, s),
+    ),
+    Shift(
+        name="brightness",
+        description="brightness of the images",
+        unit="added, white is 1",
+        low=-1.0,
+        high=1.0,
+        function=lambda x, s, _: brightness(x, s),
+        axis="brightness added (white is 1)",
+    ),
     Shift(
         name="extrapolation",
         description="new clients with other class proportions, dealt from the reserve",

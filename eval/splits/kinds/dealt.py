@@ -136,11 +136,6 @@ def fill_by_class(
     ``uniform_and_one_unused`` such a share more is drawn for every class and given to nobody, as in
     pFedHN's published code (its text has ``uniform``). Held-out clients who are dealt to apart are
     the last ``n_held_out``, see :func:`~latecomer.eval.splits.dealing.balanced_classes`.
-
-    Raises
-    ------
-    InputError
-        There are too many clients or classes per client for the data.
     """
     n_clients, least = check_sizes(pool, clients, min_samples)
     totals = class_totals(pool.y, pool.train, pool.n_classes)
@@ -181,11 +176,6 @@ def fill_coarse(
 
     Every superclass goes to the same number of clients up to rounding (in pFedHN's Figure 4, each
     of CIFAR-100's twenty goes to five clients). ``n_held_out`` as for :func:`fill_by_class`.
-
-    Raises
-    ------
-    InputError
-        The data have no superclasses, or too few samples.
     """
     if pool.coarse is None:
         raise InputError("split.kind=coarse needs data with superclasses, such as cifar100")
@@ -213,17 +203,9 @@ def fill_pathological(
     """Sort by label, cut into ``clients * shards_per_client`` shards, deal them at random.
 
     Shard sizes differ by at most one sample; a shard may span several classes. Test rows of a class
-    are divided in proportion to the clients' train rows of it.
-
-    Raises
-    ------
-    InputError
-        There are more shards than samples.
-
-    References
-    ----------
-    B. McMahan et al., "Communication-efficient learning of deep networks from decentralized
-    data", AISTATS 2017, section 3.
+    are divided in proportion to the clients' train rows of it. Source: B. McMahan et al.,
+    "Communication-efficient learning of deep networks from decentralized data", AISTATS 2017,
+    section 3.
     """
     n_clients, least = check_sizes(pool, clients, min_samples)
     n = len(pool.train)
@@ -246,13 +228,7 @@ def fill_iid(
     *,
     min_samples: int | None = None,
 ) -> Filling:
-    """Deal shuffled samples regardless of class; client sizes differ by at most one sample.
-
-    Raises
-    ------
-    InputError
-        There are more clients than the samples can fill.
-    """
+    """Deal shuffled samples regardless of class; client sizes differ by at most one sample."""
     n_clients, least = check_sizes(pool, clients, min_samples)
     if pool.test is not None and len(pool.test) < n_clients:
         raise InputError(
@@ -276,11 +252,6 @@ def fill_natural(
 
     Clients too small to be split are refused, unless ``min_samples`` is given: then clients with
     fewer samples are left out. The split lists them, and those that were not drawn.
-
-    Raises
-    ------
-    InputError
-        The data have no clients or too few, or a client is too small.
     """
     if pool.client is None:
         raise InputError("split.kind=natural needs data with an array client, got none")

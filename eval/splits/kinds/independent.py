@@ -47,13 +47,7 @@ _RANGE = (1e-3, 1e6)
 
 
 def check_concentrations(concentrations: Sequence[float], n_classes: int | None = None) -> None:
-    """Refuse concentrations that do not define a Dirichlet law over ``n_classes`` classes.
-
-    Raises
-    ------
-    ValueError
-        The message is meant to follow the name of the section.
-    """
+    """Refuse what is no Dirichlet law's; the message follows the name of a section."""
     if n_classes is not None and len(concentrations) != n_classes:
         raise ValueError(f"must list one number a class ({n_classes}), got {len(concentrations)}")
     if len(concentrations) < 2:
@@ -80,13 +74,6 @@ def dirichlet_distances(first: Sequence[float], other: Sequence[float]) -> Mappi
 
     A certificate for all populations within the bound on ``tv`` holds for this population.
 
-    Parameters
-    ----------
-    first, other : sequence of float
-        Concentrations above 0, one per class.
-
-    Examples
-    --------
     >>> away = dirichlet_distances([1, 1], [2, 1])
     >>> {name: round(value, 4) for name, value in away.items()}
     {'kl': 0.1931, 'tv': 0.2887, 'chi2': 0.3333, 'subgroup': 0.5}
@@ -152,20 +139,6 @@ def fill_client_mixtures(
 
     Each training image goes to at most one client: when a class runs out, a seen client
     draws the rest from its proportions over the other classes. Held-out clients are never short.
-
-    Parameters
-    ----------
-    pool : Pool
-    n_training, n_held_out : int
-        Numbers of seen clients, and of certification and new clients together.
-    rng : Generator
-    concentrations, samples_per_client, held_out
-        One number per class; train samples; share of each class set aside (`fill_environment`).
-
-    Raises
-    ------
-    InputError
-        There is not one concentration per class, or a class has too few images for a client.
     """
     try:
         check_concentrations(concentrations, pool.n_classes)
@@ -234,13 +207,7 @@ Class = Annotated[int, Field(strict=True, ge=0)]
 
 
 def check_types(types: Sequence[Sequence[int]], weights: Sequence[float]) -> None:
-    """Refuse invalid types, and weights that are not a probability law over them.
-
-    Raises
-    ------
-    ValueError
-        In words that follow the name of the section.
-    """
+    """Refuse invalid types and weights; the message follows the name of a section."""
     if len(types) < 2:
         raise ValueError(f"must list at least 2 types, got {len(types)}")
     sets = [frozenset(classes) for classes in types]
@@ -255,13 +222,7 @@ def check_types(types: Sequence[Sequence[int]], weights: Sequence[float]) -> Non
 
 
 def check_weights(weights: Sequence[float], n_types: int) -> None:
-    """Refuse weights that are not a probability law over ``n_types`` types.
-
-    Raises
-    ------
-    ValueError
-        In words that follow the name of the section.
-    """
+    """Refuse weights that are no law over the types; the message follows a section's name."""
     if len(weights) != n_types:
         raise ValueError(f"must list one weight a type ({n_types}), got {len(weights)}")
     total = math.fsum(weights)
@@ -273,15 +234,9 @@ def distances(weights: Sequence[float], others: Sequence[float]) -> Mapping[str,
     """Return how far a population with other weights is from the first, in every measure.
 
     ``kl`` and ``chi2`` are of the other from the first; ``subgroup`` is the largest share of the
-    first population that the other can make up, 1 over the largest ratio of weights.
+    first population that the other can make up, 1 over the largest ratio of weights. All
+    ``weights`` are above 0.
 
-    Parameters
-    ----------
-    weights, others : sequence of float
-        Laws over the types; all ``weights`` are above 0.
-
-    Examples
-    --------
     >>> apart = distances([0.5, 0.5], [0.25, 0.75])
     >>> {name: round(value, 4) for name, value in apart.items()}
     {'kl': 0.1308, 'tv': 0.25, 'chi2': 0.25, 'subgroup': 0.6667}
@@ -335,28 +290,7 @@ def fill_client_types(
     samples_per_class: int | None = None,
     held_out: float | None = None,
 ) -> tuple[Filling, Law]:
-    """Fill the seen clients by their types; set aside the held-out clients' pools.
-
-    Parameters
-    ----------
-    pool : Pool
-    n_training, n_held_out : int
-        Numbers of seen clients, and of certification and new clients together.
-    rng : Generator
-    types : sequence of sequence of int
-        Classes of each type.
-    weights : sequence of float
-    samples_per_class : int, optional
-        Train samples per class that a client holds; unless given, the most that every seen
-        client can get.
-    held_out : float in (0, 1), optional
-        Share of each class set aside; unless given, the held-out clients' share of all clients.
-
-    Raises
-    ------
-    InputError
-        A type names a class without samples, or a class has fewer images than are needed.
-    """
+    """Fill the seen clients by their types; set aside the held-out clients' pools."""
     present = np.unique(pool.y[pool.train]).tolist()
     for classes in types:
         missing = [c for c in classes if c not in present]
@@ -417,31 +351,7 @@ def fill_environment(
     samples_per_client: int | None = None,
     held_out: float | None = None,
 ) -> tuple[Filling, Law]:
-    """Fill the seen clients; set aside the held-out clients' pools.
-
-    Parameters
-    ----------
-    pool : Pool
-    n_training, n_held_out : int
-        Numbers of seen clients, and of certification and new clients together.
-    rng : Generator
-    classes_per_client : int
-    samples_per_client : int, optional
-        Train samples, a multiple of ``classes_per_client``; unless given, the most that every
-        seen client can get.
-    held_out : float in (0, 1), optional
-        Share of each class set aside; unless given, the held-out clients' share of all clients.
-
-    Returns
-    -------
-    Filling, Law
-        The seen clients, and the law of the held-out clients.
-
-    Raises
-    ------
-    InputError
-        A class has fewer images than are asked of it.
-    """
+    """Fill the seen clients; set aside the held-out clients' pools."""
     share = held_out_share(n_training, n_held_out, held_out)
     n_present = len(np.unique(pool.y[pool.train]))
     why = " (the classes that have samples)"

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from doors import outcome, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -68,116 +69,103 @@ class Touch:
 
 
 @pytest.fixture
-def refusal(small_files, tmp_path):
+def refused(small_files, tmp_path):
     """Damage the files of a reader; returns the one line that refuses them."""
 
     def run(kind, damage):
         config = small_files(kind, tmp_path)
         damage(tmp_path)
         before = sorted(tmp_path.rglob("*"))
-        with pytest.raises(InputError) as caught:
-            load_dataset(config)
+        message = refusal(load_dataset, config)
         assert sorted(tmp_path.rglob("*")) == before, "nothing is cached"
-        message = str(caught.value)
-        assert "\n" not in message
         assert message.startswith("data.root: ")
-        assert len(message) < 500
         return message
 
     return run
 
 
-@pytest.mark.parametrize(("kind", "file"), CASES)
-def test_truncated(kind, file, refusal):
+DAMAGE = {
+    "cut": lambda content: content[: len(content) // 2 - 7],
+    "no UTF-8": lambda _: b"\xff\xfe\xfd" * 2000,
+    "a web page": lambda _: b"<html>404</html>\n",
+    "a pickle of another kind": lambda _: b"\x80\x04N.",
+    "one byte too long": lambda content: content + b"\x07",
+}
+DAMAGED = [
+    (kind, file, how)
+    for kind, file in CASES
+    for how in DAMAGE
+    if how != "one byte too long"
+    or not file.endswith((*OPEN_ENDED, *TEXT_OR_LIST, "class_names.txt"))
+]
+
+
+@pytest.mark.parametrize(("kind", "file", "how"), DAMAGED)
+def test_bytes_that_are_not_the_publishers(kind, file, how, refused):
     def damage(root):
-        content = (root / file).read_bytes()
-        (root / file).write_bytes(content[: len(content) // 2 - 7])
+        (root / file).write_bytes(DAMAGE[how]((root / file).read_bytes()))
 
-    assert Path(file).name.split("-idx")[0] in refusal(kind, damage)
+    assert Path(file).name.split("-idx")[0] in refused(kind, damage)
 
 
 @pytest.mark.parametrize(("kind", "file"), CASES)
-def test_empty(kind, file, refusal):
-    message = refusal(kind, lambda root: (root / file).write_bytes(b""))
+def test_empty(kind, file, refused):
+    message = refused(kind, lambda root: (root / file).write_bytes(b""))
     assert f"{file}: is empty" in message or f"{file}: is no zip archive" in message
 
 
 @pytest.mark.parametrize(("kind", "file"), CASES)
-def test_missing(kind, file, refusal):
+def test_missing(kind, file, refused):
     if kind == "omniglot":  # the publisher's count is for 'data verify'; without any there is none
-        message = refusal(kind, lambda root: shutil.rmtree(root / "omniglot-py"))
+        message = refused(kind, lambda root: shutil.rmtree(root / "omniglot-py"))
     elif kind == "femnist":
         folder = str(Path(file).parent)
-        message = refusal(kind, lambda root: [f.unlink() for f in (root / folder).iterdir()])
+        message = refused(kind, lambda root: [f.unlink() for f in (root / folder).iterdir()])
         assert f"{folder}: there is no JSON shard" in message
         return
     else:
-        message = refusal(kind, lambda root: (root / file).unlink())
+        message = refused(kind, lambda root: (root / file).unlink())
     named = f"{file.removesuffix('.gz')}: there is no such file" in message
     assert named or "'latecomer datasets" in message
 
 
 @pytest.mark.parametrize(("kind", "file"), CASES)
-def test_a_folder_of_that_name(kind, file, refusal):
+def test_a_folder_of_that_name(kind, file, refused):
     def damage(root):
         (root / file).unlink()
         (root / file).mkdir()
 
-    assert "is not a file" in refusal(kind, damage) or kind == "omniglot-zip"
-
-
-@pytest.mark.parametrize(("kind", "file"), CASES)
-@pytest.mark.parametrize("content", [b"\xff\xfe\xfd" * 2000, b"<html>404</html>\n", b"\x80\x04N."])
-def test_foreign_bytes(kind, file, content, refusal):
-    """Bytes that are no UTF-8, a web page, a pickle of another kind: wrong magic for all."""
-    name = Path(file).name.split("-idx")[0]
-    assert name in refusal(kind, lambda root: (root / file).write_bytes(content))
-
-
-@pytest.mark.parametrize(
-    ("kind", "file"),
-    [(k, f) for k, f in CASES if not f.endswith((*OPEN_ENDED, *TEXT_OR_LIST, "class_names.txt"))],
-)
-def test_one_byte_too_long(kind, file, refusal):
-    def damage(root):
-        with (root / file).open("ab") as stream:
-            stream.write(b"\x07")
-
-    assert Path(file).name.split("-idx")[0] in refusal(kind, damage)
-
-
-def pairs(kind, *names):
-    return [(kind, a, b) for a, b in zip(names[::2], names[1::2], strict=True)]
+    assert "is not a file" in refused(kind, damage) or kind == "omniglot-zip"
 
 
 @pytest.mark.parametrize(
     ("kind", "first", "second"),
     [
-        *pairs("cifar10", f"{PY}/data_batch_1", f"{PY}/test_batch"),
-        *pairs("cifar10", f"{PY}/data_batch_1", f"{PY}/data_batch_2"),
-        *pairs("cifar10", f"{PY}/data_batch_1", f"{PY}/batches.meta"),
-        *pairs("cifar10-binary", f"{BIN}/data_batch_1.bin", f"{BIN}/batches.meta.txt"),
-        *pairs("cifar100", "cifar-100-python/train", "cifar-100-python/test"),
-        *pairs("cifar100", "cifar-100-python/train", "cifar-100-python/meta"),
-        *pairs(
+        ("cifar10", f"{PY}/data_batch_1", f"{PY}/test_batch"),
+        ("cifar10", f"{PY}/data_batch_1", f"{PY}/data_batch_2"),
+        ("cifar10", f"{PY}/data_batch_1", f"{PY}/batches.meta"),
+        ("cifar10-binary", f"{BIN}/data_batch_1.bin", f"{BIN}/batches.meta.txt"),
+        ("cifar100", "cifar-100-python/train", "cifar-100-python/test"),
+        ("cifar100", "cifar-100-python/train", "cifar-100-python/meta"),
+        (
             "cifar100-binary",
             "cifar-100-binary/fine_label_names.txt",
             "cifar-100-binary/coarse_label_names.txt",
         ),
-        *pairs("mnist", f"MNIST/raw/{IDX[0]}", f"MNIST/raw/{IDX[1]}"),
-        *pairs("mnist", f"MNIST/raw/{IDX[1]}", f"MNIST/raw/{IDX[3]}"),
-        *pairs("fashion_mnist", *(f"FashionMNIST/raw/{IDX[i]}.gz" for i in (0, 2))),
-        *pairs("stl10", "stl10_binary/train_X.bin", "stl10_binary/train_y.bin"),
-        *pairs("stl10", "stl10_binary/train_X.bin", "stl10_binary/test_X.bin"),
+        ("mnist", f"MNIST/raw/{IDX[0]}", f"MNIST/raw/{IDX[1]}"),
+        ("mnist", f"MNIST/raw/{IDX[1]}", f"MNIST/raw/{IDX[3]}"),
+        ("fashion_mnist", f"FashionMNIST/raw/{IDX[0]}.gz", f"FashionMNIST/raw/{IDX[2]}.gz"),
+        ("stl10", "stl10_binary/train_X.bin", "stl10_binary/train_y.bin"),
+        ("stl10", "stl10_binary/train_X.bin", "stl10_binary/test_X.bin"),
     ],
 )
-def test_swapped(kind, first, second, refusal):
+def test_swapped(kind, first, second, refused):
     def damage(root):
         a, b = (root / first).read_bytes(), (root / second).read_bytes()
         (root / first).write_bytes(b)
         (root / second).write_bytes(a)
 
-    refusal(kind, damage)
+    refused(kind, damage)
 
 
 def test_the_whole_mnist_with_its_halves_swapped(tmp_path):
@@ -191,21 +179,21 @@ def test_the_whole_mnist_with_its_halves_swapped(tmp_path):
         load_dataset({"name": "mnist", "root": str(tmp_path)})
 
 
-def test_a_training_set_that_is_also_the_test_set(refusal):
+def test_a_training_set_that_is_also_the_test_set(refused):
     def damage(root):
         for part in ("images-idx3", "labels-idx1"):
             train = root / "MNIST" / "raw" / f"train-{part}-ubyte"
             train.with_name(f"t10k-{part}-ubyte").write_bytes(train.read_bytes())
 
-    assert "training and test set are the same images" in refusal("mnist", damage)
+    assert "training and test set are the same images" in refused("mnist", damage)
 
 
 @pytest.mark.parametrize(("kind", "file"), CASES)
-def test_a_hostile_pickle_in_every_place(kind, file, refusal, tmp_path):
+def test_a_hostile_pickle_in_every_place(kind, file, refused, tmp_path):
     def damage(root):
         (root / file).write_bytes(pickle.dumps({b"data": Touch(root / "ran")}, protocol=2))
 
-    refusal(kind, damage)
+    refused(kind, damage)
     assert not (tmp_path / "ran").exists()
 
 
@@ -239,33 +227,22 @@ HOSTILE = {
 @pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
 def test_pickles_that_ask_for_more_than_data(content, monkeypatch):
     monkeypatch.setattr("os.system", lambda _: pytest.fail("was run"))
-    with pytest.raises(InputError) as caught:
-        load_cifar_pickle(content)
-    assert "\n" not in str(caught.value)
+    refusal(load_cifar_pickle, content)
 
 
 def test_a_pickle_is_not_run_and_says_what_it_asked_for(tmp_path):
     content = pickle.dumps({b"data": Touch(tmp_path / "ran")}, protocol=2)
     assert b"touch" in content
-    with pytest.raises(InputError, match="which no CIFAR file needs"):
-        load_cifar_pickle(content)
+    assert "which no CIFAR file needs" in refusal(load_cifar_pickle, content)
     assert not (tmp_path / "ran").exists()
     pickle.loads(content)
     assert (tmp_path / "ran").exists(), "the same bytes do run where pickle is trusted"
 
 
-def attempt(content):
-    try:
-        return load_cifar_pickle(content), ""
-    except InputError as error:
-        return None, str(error)
-
-
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused_in_one_line(content):
-    held, message = attempt(b"\x80\x02" + content)
+    held, message = outcome(load_cifar_pickle, b"\x80\x02" + content)
     assert isinstance(held, dict) != bool(message)
-    assert "\n" not in message
 
 
 def edit(change):
@@ -298,31 +275,31 @@ def edit(change):
         (lambda held, one: held.clear(), "has no user_data"),
     ],
 )
-def test_shards_that_are_json_but_not_leafs(change, words, refusal):
-    assert words in refusal("femnist", edit(change))
+def test_shards_that_are_json_but_not_leafs(change, words, refused):
+    assert words in refused("femnist", edit(change))
 
 
 @pytest.mark.parametrize("content", [b"[]", b"3", b'"x"', b"null", b"{}", b'{"user_data": 3}'])
-def test_json_that_is_no_shard(content, refusal):
-    refusal("femnist", lambda root: (root / LEAF[1]).write_bytes(content))
+def test_json_that_is_no_shard(content, refused):
+    refused("femnist", lambda root: (root / LEAF[1]).write_bytes(content))
 
 
-def test_a_shard_that_occurs_twice(refusal):
+def test_a_shard_that_occurs_twice(refused):
     def damage(root):
         (root / LEAF[1]).write_bytes((root / LEAF[0]).read_bytes())
 
-    assert "writer f0000_00 is in all_data_0" in refusal("femnist", damage)
+    assert "writer f0000_00 is in all_data_0" in refused("femnist", damage)
 
 
-def test_text_that_is_no_utf8_within_json(refusal):
+def test_text_that_is_no_utf8_within_json(refused):
     def damage(root):
         content = (root / LEAF[0]).read_bytes()
         (root / LEAF[0]).write_bytes(content.replace(b"f0001_01", b"f0001_\xff1"))
 
-    assert Path(LEAF[0]).name in refusal("femnist", damage)
+    assert Path(LEAF[0]).name in refused("femnist", damage)
 
 
-def test_omniglot_refuses_pictures_that_are_not_its_own(refusal):
+def test_omniglot_refuses_pictures_that_are_not_its_own(refused):
     from PIL import Image
 
     def small(root):
@@ -331,8 +308,8 @@ def test_omniglot_refuses_pictures_that_are_not_its_own(refusal):
     def other_format(root):
         Image.new("L", (105, 105)).save(root / FILES["omniglot"][0], format="BMP")
 
-    assert "must be 105x105 pixels" in refusal("omniglot", small)
-    assert "is no intact PNG" in refusal("omniglot", other_format)
+    assert "must be 105x105 pixels" in refused("omniglot", small)
+    assert "is no intact PNG" in refused("omniglot", other_format)
 
 
 def test_omniglot_refuses_an_image_in_two_places_and_a_vast_one(small_files, tmp_path):
@@ -344,8 +321,7 @@ def test_omniglot_refuses_an_image_in_two_places_and_a_vast_one(small_files, tmp
         load_dataset(config)
     with zipfile.ZipFile(twin, "w", zipfile.ZIP_DEFLATED) as held:
         held.writestr("images_evaluation/Old/character01/0001_01.png", bytes(2 << 20))
-    with pytest.raises(InputError, match="is larger than"):
-        load_dataset(config)
+    assert "is larger than" in refusal(load_dataset, config)
 
 
 @pytest.mark.parametrize(
@@ -361,11 +337,11 @@ def test_omniglot_refuses_an_image_in_two_places_and_a_vast_one(small_files, tmp
         ({"z": np.zeros(3)}, "has no array x"),
     ],
 )
-def test_feature_arrays(arrays, words, refusal):
+def test_feature_arrays(arrays, words, refused):
     def damage(root):
         np.savez(root / "landmarks.npz", y=np.arange(3), **arrays)
 
-    assert words in refusal("landmarks", damage)
+    assert words in refused("landmarks", damage)
 
 
 @pytest.mark.parametrize(
@@ -390,11 +366,9 @@ def test_feature_arrays(arrays, words, refusal):
 def test_feature_tables(text, words, tmp_path):
     file = tmp_path / "own.csv"
     file.write_text(text)
-    with pytest.raises(InputError) as caught:
-        load_dataset({"name": "features", "path": str(file)})
-    assert words in str(caught.value)
-    assert str(caught.value).startswith(f"data.path: {file}: ")
-    assert "\n" not in str(caught.value)
+    said = refusal(load_dataset, {"name": "features", "path": str(file)})
+    assert words in said
+    assert said.startswith(f"data.path: {file}: ")
 
 
 def test_feature_files_of_another_kind(tmp_path):
@@ -413,20 +387,10 @@ def test_any_damage_is_read_or_refused_in_one_line(kind, small_files, tmp_path):
         place = int(rng.integers(len(whole)))
         patch = rng.bytes(int(rng.integers(1, 9)))
         (tmp_path / file).write_bytes(whole[:place] + patch + whole[place + rng.integers(2) :])
-        message = said(config)
-        assert "\n" not in message
-        refused += bool(message)
+        refused += bool(outcome(load_dataset, config)[1])
         (tmp_path / file).write_bytes(whole)
     assert refused
-    assert said(config) == ""
-
-
-def said(config):
-    try:
-        load_dataset(config)
-    except InputError as error:
-        return str(error)
-    return ""
+    load_dataset(config)
 
 
 @pytest.mark.parametrize("root", [3, "", ["x"]])

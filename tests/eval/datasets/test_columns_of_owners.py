@@ -3,11 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from doors import files, refusal, tables
 
-from latecomer.commands.app import app
-from latecomer.errors import InputError
-from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.from_objects import clients_from
 from latecomer.reading.column_names import counts_rows, names_owner, numbers_rows
 
@@ -21,27 +18,6 @@ OWNERS = [
 ]
 
 
-def files(frame, folder, **roles):
-    """Yield a data set from one table through every door that reads files of tables."""
-    frame.to_csv(folder / "t.csv", index=False)
-    frame.to_parquet(folder / "t.parquet")
-    for door, name in (("table", "t.csv"), ("parquet", "t.parquet"), ("features", "t.csv")):
-        given = {} if door == "features" else roles
-        yield (
-            door,
-            lambda door=door, name=name, given=given: load_dataset(
-                {"name": door, "path": folder / name, **given}
-            ),
-        )
-
-
-def refusal(make):
-    with pytest.raises(InputError) as caught:
-        make()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("values", [[1, 1, 2, 2, 3, 3] * 2, ["p1", "p2", "p3"] * 4])
 @pytest.mark.parametrize("name", OWNERS)
 def test_whose_the_rows_are_is_no_feature_while_there_are_no_clients(name, values, tmp_path):
@@ -51,7 +27,7 @@ def test_whose_the_rows_are_is_no_feature_while_there_are_no_clients(name, value
         assert f"column {name!r} seems to hold clients" in said or door == "features"
         if door != "features":
             assert f"say client: {name}, or rename it, or list the columns" in said
-    assert f"did you mean {name!r}?" in refusal(lambda: clients_from(frame))
+    assert f"did you mean {name!r}?" in refusal(clients_from, frame)
     for door, make in files(frame, tmp_path, client=name):
         if door != "features":
             data = make()
@@ -88,7 +64,7 @@ def test_row_numbers_in_any_order_are_no_features(name, how, tmp_path):
     frame = FRAME.assign(client=list("aabbccddeeff"))
     frame.insert(0, name, list(ROW_NUMBERS[how]))
     wanted = clients_from(FRAME.assign(client=list("aabbccddeeff"))).content_hash
-    for door, make in (*files(frame, tmp_path), ("frame", lambda: clients_from(frame))):
+    for door, make in tables(frame, tmp_path):
         data = make()
         assert (door, data.feature_names) == (door, ("age", "dose"))
         if door != "features":
@@ -134,7 +110,7 @@ def test_a_second_label_is_refused(name, tmp_path):
     for _, make in files(frame, tmp_path):
         said = refusal(make)
         assert "differ only in letter case" in said or "second 'label'" in said or "twice" in said
-    refusal(lambda: clients_from(frame))
+    refusal(clients_from, frame)
 
 
 @pytest.mark.parametrize("name", ["Client", "client.1", "CLIENT"])
@@ -149,27 +125,11 @@ def test_a_second_column_of_clients_is_refused(name, tmp_path):
 def test_a_feature_that_says_the_label_is_warned_of(name, tmp_path):
     frame = FRAME.assign(client=list("aabbccddeeff"), **{name: 5 - FRAME.label})
     said = f"warning: the column {name!r} was taken as a feature, and says every row's label"
-    for door, make in files(frame, tmp_path):
+    for door, make in tables(frame, tmp_path):
         assert said in make().notes or door == "features"
-    assert said in clients_from(frame).notes
 
 
 def test_a_column_that_counts_the_rows_under_another_name_is_warned_of():
     frame = FRAME.assign(client=list("aabbccddeeff"), day=range(12))
     (note,) = clients_from(frame).notes
     assert note == "warning: the column 'day' was taken as a feature, though it counts the rows"
-
-
-STUDY = "study: mine\ndata: {name: table, path: t.csv}\nsplit: {kind: natural, novel: 1}\n"
-
-
-@pytest.mark.parametrize("name", ["hospital", "subject_id"])
-def test_a_run_ends_in_one_line_that_names_the_key(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    FRAME.assign(**{name: [1, 2, 3] * 4}).to_csv("t.csv", index=False)
-    (tmp_path / "s.yaml").write_text(STUDY + "methods: [fedavg]\n")
-    before = sorted(tmp_path.iterdir())
-    done = CliRunner().invoke(app, ["run", "s.yaml"], prog_name="latecomer")
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert f"say client: {name}" in done.stderr
-    assert sorted(tmp_path.iterdir()) == before

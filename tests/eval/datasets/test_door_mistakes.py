@@ -1,8 +1,11 @@
 """What can be wrong at every door for a user's own data: one line, before anything is done."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
+from doors import refusal, written
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -31,15 +34,8 @@ def good():
     )
 
 
-def one_line(error):
-    message = str(error.value)
-    assert "\n" not in message
-    assert len(message) < 400
-    return message
-
-
 @pytest.fixture(params=["table", "parquet", "huggingface", "frame", "hugging object"])
-def refusal(request, tmp_path):
+def refused(request, tmp_path):
     """Hand a frame to a door that must refuse it; returns the one line."""
     for number in range(12):
         Image.new("L", (4, 4), number).save(tmp_path / f"{number}.png")
@@ -48,82 +44,73 @@ def refusal(request, tmp_path):
     def through(frame, **roles):
         roles = {"image": "file", "root": str(tmp_path)} | roles
         roles = {key: value for key, value in roles.items() if value is not None}
-        if door == "table":
-            frame.to_csv(path, index=False)
-        elif door == "parquet":
-            pytest.importorskip("pyarrow")
-            frame.to_parquet(path)
-        elif door != "frame":
+        if door == "hugging object":
             frame = pytest.importorskip("datasets").Dataset.from_pandas(frame)
-            if door == "huggingface":
-                frame.save_to_disk(path)
-        in_python = door in ("frame", "hugging object")
-        config = {"name": door, "path": str(path)} | roles
-        with pytest.raises(InputError) as caught:
-            _ = clients_from(frame, **roles) if in_python else load_dataset(config)
-        message = one_line(caught)
-        assert in_python or message.startswith(f"data.path: {path}: ")
+        if door in ("frame", "hugging object"):
+            return refusal(clients_from, frame, **roles)
+        message = refusal(load_dataset, written(frame, door, path) | roles)
+        assert message.startswith(f"data.path: {path}: ")
         return message
 
     return through
 
 
-def test_a_column_that_is_missing(refusal):
+def test_a_column_that_is_missing(refused):
     for role in ("label", "client", "image"):
-        message = refusal(good(), **{role: "clinet"})
+        message = refused(good(), **{role: "clinet"})
         assert f"{role} must be one of the columns file, label, client, got 'clinet'" in message
         assert "did you mean 'client'?" in message
-    assert "label must be one of the columns" in refusal(good().drop(columns="label"))
-    assert "features must be one of the columns" in refusal(
+    assert "label must be one of the columns" in refused(good().drop(columns="label"))
+    assert "features must be one of the columns" in refused(
         good(), image=None, root=None, features=["labl"]
     )
 
 
-def test_a_label_that_is_missing(refusal):
+def test_a_label_that_is_missing(refused):
     numbers = good().assign(label=[0.0, 1, np.nan, *[1] * 9])
-    assert "label 'label', row 2: no label is given" in refusal(numbers)
+    assert "label 'label', row 2: no label is given" in refused(numbers)
     names = good().assign(label=["x", "y", None, *["y"] * 9])
-    assert "label 'label', row 2: no label is given" in refusal(names)
+    assert "label 'label', row 2: no label is given" in refused(names)
 
 
-def test_labels_that_are_no_classes(refusal):
-    message = refusal(good().assign(label=np.linspace(0.5, 1, 12)))
+def test_labels_that_are_no_classes(refused):
+    message = refused(good().assign(label=np.linspace(0.5, 1, 12)))
     assert "got label 'label'[0]=0.5: methods here classify; certify_predictor takes" in message
-    assert "got label 'label'[3]=-1" in refusal(good().assign(label=[0, 1, 0, -1, *[1] * 8]))
+    assert "got label 'label'[3]=-1" in refused(good().assign(label=[0, 1, 0, -1, *[1] * 8]))
 
 
-def test_a_client_that_is_missing(refusal):
-    message = refusal(good().assign(client=["a", None, *["b"] * 10]))
+def test_a_client_that_is_missing(refused):
+    message = refused(good().assign(client=["a", None, *["b"] * 10]))
     assert "client 'client', row 1: no client is given" in message
 
 
-def test_a_picture_that_does_not_exist(refusal, tmp_path):
+def test_a_picture_that_does_not_exist(refused, tmp_path):
     files = [f"{number}.png" for number in range(11)]
-    message = refusal(good().assign(file=[*files, "12.png"]))
+    message = refused(good().assign(file=[*files, "12.png"]))
     assert f"image 'file', row 11: {tmp_path / '12.png'}: there is no such file" in message
 
 
-def test_pictures_that_cannot_be_used(refusal, tmp_path):
+def test_pictures_that_cannot_be_used(refused, tmp_path):
     (tmp_path / "5.png").write_text("no picture")
-    assert f"row 5: {tmp_path / '5.png'}: is no picture that Pillow can read" in refusal(good())
+    assert f"row 5: {tmp_path / '5.png'}: is no picture that Pillow can read" in refused(good())
     Image.new("L", (4, 5)).save(tmp_path / "5.png")
-    message = refusal(good())
+    message = refused(good())
     assert "pictures must be of one size, got uint8 4x4 in row 0 and uint8 5x4 in row 5" in message
     two = [Image.new("L", (4, 4), colour) for colour in (0, 9)]
     for kind in ("GIF", "TIFF", "PNG"):
         two[0].save(tmp_path / "5.png", kind, save_all=True, append_images=two[1:])
-        assert "row 5: " in (message := refusal(good()))
+        assert "row 5: " in (message := refused(good()))
         assert "5.png: must hold one picture, got 2" in message
     Image.new("I;16", (4, 4)).save(tmp_path / "5.png")
-    assert "must have 8 bits a channel, got mode I" in refusal(good())
+    assert "must have 8 bits a channel, got mode I" in refused(good())
     content = (tmp_path / "4.png").read_bytes()
     (tmp_path / "4.png").write_bytes(content[: len(content) - 20])
-    assert "image 'file', row 4: " in refusal(good())
+    assert "image 'file', row 4: " in refused(good())
 
 
-def test_a_picture_that_is_not_named(refusal):
+def test_a_picture_that_is_not_named(refused):
     files = [f"{number}.png" for number in range(11)]
-    message = refusal(good().assign(file=[*files, " "]))
+    message = refused(good().assign(file=[*files, " "]))
     assert "image 'file', row 11: picture: a picture must be the path" in message
     assert "got ' '" in message
 
@@ -135,46 +122,46 @@ def test_a_phone_adds_smaller_copies_to_a_picture(tmp_path):
     assert clients_from(frame, image="file", root=tmp_path).x.shape == (12, 1, 8, 8)
 
 
-def test_vectors_of_several_lengths_and_vectors_as_text(refusal, request):
+def test_vectors_of_several_lengths_and_vectors_as_text(refused, request):
     short = good().assign(file=[[1, 2, 3]] * 11 + [[1, 2]])
-    message = refusal(short, image=None, root=None, tokens=True)
+    message = refused(short, image=None, root=None, tokens=True)
     if "[table]" in request.node.name:
         assert "got '[1, 2, 3]' in row 0: number the words first, equally many a row" in message
-        message = refusal(short, image=None, root=None)
+        message = refused(short, image=None, root=None)
         assert "got '[1, 2, 3]' in row 0: text holds no vectors: give every number a" in message
     else:
         assert message.endswith("got shape [3] in row 0 and [2] in row 11")
     texts = good().assign(file="hello world")
-    message = refusal(texts, image=None, root=None, tokens=True)
+    message = refused(texts, image=None, root=None, tokens=True)
     assert message.endswith("'hello world' in row 0: number the words first, equally many a row")
 
 
-def test_features_that_are_no_numbers(refusal):
+def test_features_that_are_no_numbers(refused):
     plain = {"image": None, "root": None}
-    message = refusal(good(), **plain)
+    message = refused(good(), **plain)
     assert "column 'file' must hold numbers" in message
     assert "got '0.png' in row 0" in message
     gaps = good().assign(file=[*np.arange(11.0), np.nan])
-    assert "column 'file' must hold" in refusal(gaps, **plain)
-    assert "features and image exclude each other" in refusal(good(), features=["file"])
-    assert "say their column with image" in refusal(good(), image=None)
-    assert "without another role" in refusal(good(), **plain, features=["label"])
-    assert "features must be a list of columns, got 3" in refusal(good(), **plain, features=3)
-    assert "root must be the path of a folder, got 3" in refusal(good(), root=3)
-    assert "size must be a whole number from 1" in refusal(good(), size=0)
-    assert "holds no rows" in refusal(good().iloc[:0])
+    assert "column 'file' must hold" in refused(gaps, **plain)
+    assert "features and image exclude each other" in refused(good(), features=["file"])
+    assert "say their column with image" in refused(good(), image=None)
+    assert "without another role" in refused(good(), **plain, features=["label"])
+    assert "features must be a list of columns, got 3" in refused(good(), **plain, features=3)
+    assert "root must be the path of a folder, got 3" in refused(good(), root=3)
+    assert "size must be a whole number from 1" in refused(good(), size=0)
+    assert "holds no rows" in refused(good().iloc[:0])
 
 
 TIMES = 1_700_000_000_000 + 1000 * np.arange(12)
 
 
-def test_features_that_float32_makes_one_number(refusal):
+def test_features_that_float32_makes_one_number(refused):
     plain = {"image": None, "root": None, "features": ["file"]}
     long_ids = 9_000_000_001 + np.arange(12), 1e16 + 4.0 * np.arange(12)
     for column in (TIMES, TIMES * 10**6, TIMES / 1e3 + 1e9, *long_ids):
-        message = refusal(good().assign(file=column), **plain)
+        message = refused(good().assign(file=column), **plain)
         assert "column 'file' must differ by more than float32 rounds away" in message
-    assert "got 1700000000000 to 1700000011000: " in refusal(good().assign(file=TIMES), **plain)
+    assert "got 1700000000000 to 1700000011000: " in refused(good().assign(file=TIMES), **plain)
 
 
 @pytest.mark.parametrize("door", ["mapping", "samples", "features"])
@@ -188,9 +175,9 @@ def test_inputs_that_float32_makes_one_number(door, tmp_path):
         "features": (load_dataset, {"name": "features", "path": path}),
     }
     read, source = doors[door]
-    with pytest.raises(InputError, match=r"column .* must differ by more than float32") as caught:
-        read(source)
-    assert "column 'when'" in one_line(caught) or "x, column 1," in one_line(caught)
+    said = refusal(read, source)
+    assert re.search(r"column .* must differ by more than float32", said)
+    assert "column 'when'" in said or "x, column 1," in said
 
 
 def test_what_float32_merely_rounds_is_read():
@@ -199,36 +186,17 @@ def test_what_float32_merely_rounds_is_read():
     assert clients_from({"a": (np.stack(kept, axis=1), y)}).x.shape == (12, 4)
 
 
-def test_a_csv_file_that_is_damaged(tmp_path):
-    def refusal(text):
-        (tmp_path / "m.csv").write_text(text, "utf-8")
-        with pytest.raises(InputError) as caught:
-            load_dataset({"name": "table", "path": str(tmp_path / "m.csv")})
-        return one_line(caught)
-
-    assert "is empty" in refusal("")
-    assert "begins with '[', as JSON does" in refusal('[{"a": 1, "label": 0}]')
-    assert "names a column twice: a, a, label" in refusal("a,a,label\n1,2,0\n")
-    assert "damaged" in refusal("a,label\n1,0\n1,0,5\n")
-    assert "row 1: no label is given" in refusal("a,label\n1,0\n1\n")
-    assert "row 1: no label is given" in refusal("a,label\n1,x\n1,NaN\n")
-    assert "got '' in row 1" in refusal("a,label\n1,0\n,1\n")
-    assert "must hold finite float32 numbers, got 1e+300 in row 0" in refusal("a,label\n1e300,0\n")
-
-
 @pytest.mark.parametrize("name", ["table", "parquet", "huggingface"])
 def test_files_that_are_none(name, tmp_path):
-    def refusal(path):
-        with pytest.raises(InputError) as caught:
-            load_dataset({"name": name, "path": path})
-        return one_line(caught)
+    def refused(path):
+        return refusal(load_dataset, {"name": name, "path": path})
 
     pytest.importorskip({"table": "pandas", "parquet": "pyarrow", "huggingface": "datasets"}[name])
-    assert str(tmp_path / "absent") in refusal(str(tmp_path / "absent"))
-    assert "data.path must be the path of a" in refusal(3)
+    assert str(tmp_path / "absent") in refused(str(tmp_path / "absent"))
+    assert "data.path must be the path of a" in refused(3)
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\xfd" * 99)
-    assert str(tmp_path / "bytes") in refusal(str(tmp_path / "bytes"))
-    assert str(tmp_path) in refusal(str(tmp_path))
+    assert str(tmp_path / "bytes") in refused(str(tmp_path / "bytes"))
+    assert str(tmp_path) in refused(str(tmp_path))
 
 
 @pytest.mark.parametrize(("name", "package"), [("parquet", "pyarrow"), ("huggingface", "datasets")])
@@ -247,9 +215,8 @@ def test_parts_of_a_hugging_face_dataset(tmp_path):
     config = {"name": "huggingface", "path": str(tmp_path / "two")}
     assert len(load_dataset(config | {"split": "test"})) == 1
     for split in (None, "tset"):
-        with pytest.raises(InputError) as caught:
-            load_dataset(config | {"split": split})
-        assert f"split must be one of its parts, train, test, got {split!r}" in one_line(caught)
+        said = refusal(load_dataset, config | {"split": split})
+        assert f"split must be one of its parts, train, test, got {split!r}" in said
     datasets.DatasetDict(train=one).save_to_disk(tmp_path / "one")
     assert len(load_dataset({"name": "huggingface", "path": str(tmp_path / "one")})) == 2
     one.save_to_disk(tmp_path / "none")
@@ -257,6 +224,7 @@ def test_parts_of_a_hugging_face_dataset(tmp_path):
         load_dataset({"name": "huggingface", "path": str(tmp_path / "none"), "split": "train"})
 
 
+SOURCES = "source must be a table, a mapping {client: (x, y)} or a map-style Dataset"
 PAIRS = [(np.zeros(2), 0, "a"), (np.ones(2), 1, "b")]
 
 
@@ -281,21 +249,9 @@ class Broken(Flipping):
     ("source", "given", "words"),
     [
         (3, {}, "or a map-style Dataset, with len() and samples (x, y, client) under [i], got int"),
-        (
-            np.zeros((3, 2)),
-            {},
-            "source must be a table, a mapping {client: (x, y)} or a map-style Dataset",
-        ),
-        (
-            "mine.csv",
-            {},
-            "source must be a table, a mapping {client: (x, y)} or a map-style Dataset",
-        ),
-        (
-            iter(PAIRS),
-            {},
-            "source must be a table, a mapping {client: (x, y)} or a map-style Dataset",
-        ),
+        (np.zeros((3, 2)), {}, SOURCES),
+        ("mine.csv", {}, SOURCES),
+        (iter(PAIRS), {}, SOURCES),
         ([], {}, "holds no samples"),
         (PAIRS, {"image": "file"}, "image is for tables with columns, got list as source"),
         ([pair[:2] for pair in PAIRS], {}, "sample 0 must be (x, y, client), or client be given"),
@@ -325,15 +281,7 @@ class Broken(Flipping):
     ],
 )
 def test_objects_that_are_no_clients(source, given, words):
-    with pytest.raises(InputError) as caught:
-        clients_from(source, **given)
-    assert words in one_line(caught)
-
-
-def test_two_columns_of_one_name():
-    frame = good().set_axis(["label", "label", "client"], axis=1)
-    with pytest.raises(InputError, match="column 'label' occurs twice"):
-        clients_from(frame)
+    assert words in refusal(clients_from, source, **given)
 
 
 def test_what_npz_does_not_hold_is_not_saved(tmp_path):
@@ -341,8 +289,7 @@ def test_what_npz_does_not_hold_is_not_saved(tmp_path):
 
     x, y = np.zeros((2, 1)), np.zeros(2)
     data = make_dataset("a", x, y, provenance="", test=np.array([True, False]))
-    with pytest.raises(InputError, match="test rows or superclasses"):
-        data.save(tmp_path / "a.npz")
+    assert "test rows or superclasses" in refusal(data.save, tmp_path / "a.npz")
     with pytest.raises(InputError, match=r"path must end in \.npz, got 'a\.csv'"):
         make_dataset("a", x, y, provenance="").save("a.csv")
     assert [*tmp_path.iterdir()] == []
@@ -366,9 +313,7 @@ def test_what_npz_does_not_hold_is_not_saved(tmp_path):
 def test_a_python_file_that_holds_no_dataset(code, path, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(code)
-    with pytest.raises(InputError) as caught:
-        load_dataset({"name": "torch", "path": path})
-    assert words in one_line(caught)
+    assert words in refusal(load_dataset, {"name": "torch", "path": path})
 
 
 BAD = {
@@ -386,13 +331,8 @@ def test_a_run_stops_before_any_work(kind, door, tmp_path, monkeypatch):
     for number in range(12):
         Image.new("L", (8, 8), number).save(tmp_path / f"{number}.png")
     data = f"{{name: {door}, path: mine, image: file, root: {tmp_path}}}"
-    if door == "table":
-        BAD[kind].to_csv("mine", index=False)
-    elif door == "parquet":
-        pytest.importorskip("pyarrow")
-        BAD[kind].to_parquet("mine")
-    elif door == "huggingface":
-        pytest.importorskip("datasets").Dataset.from_pandas(BAD[kind]).save_to_disk("mine")
+    if door != "torch":
+        written(BAD[kind], door, "mine")
     else:
         data = "{name: torch, path: 'mine.py:samples'}"
         samples = BAD[kind].to_numpy().tolist()

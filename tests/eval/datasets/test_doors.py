@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from doors import written
 from PIL import Image
 
 from latecomer import clients_from
@@ -48,27 +49,19 @@ def npz(folder):
 
 
 def csv(folder):
-    paths().to_csv(folder / "mine.csv", index=False)
-    return {"name": "table", "path": str(folder / "mine.csv"), "image": "file"}
+    return written(paths(), "table", folder / "mine.csv") | {"image": "file"}
 
 
 def parquet(folder):
-    pytest.importorskip("pyarrow")
-    paths().to_parquet(folder / "mine.parquet")
-    return {"name": "parquet", "path": str(folder / "mine.parquet"), "image": "file"}
+    return written(paths(), "parquet", folder / "mine.parquet") | {"image": "file"}
 
 
 def parquet_of_bytes(folder):
     """As exports of Hugging Face hold pictures."""
-    pytest.importorskip("pyarrow")
     cells = [{"bytes": encoded(one), "path": f"{i}.png"} for i, one in enumerate(PIXELS)]
     (folder / "elsewhere").mkdir()
-    table(image=cells).to_parquet(folder / "elsewhere" / "mine.parquet")
-    return {
-        "name": "parquet",
-        "path": str(folder / "elsewhere" / "mine.parquet"),
-        "image": "image",
-    }
+    held = written(table(image=cells), "parquet", folder / "elsewhere" / "mine.parquet")
+    return held | {"image": "image"}
 
 
 def hugging(folder):
@@ -88,13 +81,8 @@ def hugging(folder):
 
 def huggingface(folder):
     hugging(folder).save_to_disk(folder / "saved")
-    return {
-        "name": "huggingface",
-        "path": str(folder / "saved"),
-        "image": "picture",
-        "label": "kind",
-        "client": "site",
-    }
+    saved = {"name": "huggingface", "path": str(folder / "saved")}
+    return saved | {"image": "picture", "label": "kind", "client": "site"}
 
 
 MODULE = """
@@ -258,20 +246,15 @@ def test_features_through_every_table(kind, tmp_path):
     path = tmp_path / "f"
     np.savez(f"{path}.npz", x=x, y=LABELS, client=SITES)
     wanted = load_dataset({"name": "npz", "path": f"{path}.npz"}).content_hash
-    frame.to_csv(f"{path}.csv", index=False)
-    found = [load_dataset({"name": "table", "path": f"{path}.csv"}), clients_from(frame)]
+    found = [load_dataset(written(frame, "table", f"{path}.csv")), clients_from(frame)]
     vectors = frame.assign(v=[*x])[["v", "label", "client"]]
     found.append(clients_from(vectors, features="v"))
     samples = list(zip(torch.from_numpy(x), LABELS.tolist(), SITES, strict=True))
     found.append(clients_from(samples))
     assert {data.content_hash for data in found} == {wanted}
-    pytest.importorskip("pyarrow")
-    for one in (frame, vectors):
-        one.to_parquet(f"{path}.parquet")
-        assert load_dataset({"name": "parquet", "path": f"{path}.parquet"}).content_hash == wanted
-    datasets = pytest.importorskip("datasets")
-    datasets.Dataset.from_pandas(vectors).save_to_disk(path)
-    assert load_dataset({"name": "huggingface", "path": str(path)}).content_hash == wanted
+    for reader, one in (("parquet", frame), ("parquet", vectors), ("huggingface", vectors)):
+        data = load_dataset(written(one, reader, f"{path}.{reader}"))
+        assert data.content_hash == wanted
 
 
 def test_numbers_in_a_csv_file_are_numbers_and_the_rest_is_text(tmp_path):

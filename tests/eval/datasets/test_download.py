@@ -12,6 +12,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import doors
 import numpy as np
 import pytest
 
@@ -23,7 +24,6 @@ from latecomer.files import sum_of
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-TIMEOUT = (5.0, 1.0)
 BLOCK = downloads._BLOCK
 HALF = 150_000 // BLOCK * BLOCK  # what is kept of the first half: whole blocks
 
@@ -86,6 +86,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(downloads, "_PAUSE", 0.01)
+    monkeypatch.setattr(downloads, "_TIMEOUT", (5.0, 1.0))
     served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     served.seen, served.files, served.stop = [], {}, threading.Event()
     served.address = f"http://127.0.0.1:{served.server_port}"
@@ -107,11 +108,14 @@ def archive(server):
     return make
 
 
+def begun(root):
+    """Return where the part of an earlier download lies."""
+    (root / "own").mkdir()
+    return root / "own" / "set.bin.part"
+
+
 def refusal(archive, root):
-    with pytest.raises(InputError) as caught:
-        download(archive, root, timeout=TIMEOUT)
-    message = str(caught.value)
-    assert "\n" not in message
+    message = doors.refusal(download, archive, root)
     assert not (root / archive.file).exists()
     return message
 
@@ -122,21 +126,21 @@ def refusal(archive, root):
 def test_what_arrives_is_the_file(temper, archive, server, tmp_path):
     told = []
     wanted = archive(temper)
-    done = download(wanted, tmp_path, on_bytes=lambda *news: told.append(news), timeout=TIMEOUT)
+    done = download(wanted, tmp_path, on_bytes=lambda *news: told.append(news))
     assert done.path == tmp_path / "own" / "set.bin"
     assert done.path.read_bytes() == CONTENT
     assert (done.sha256, done.verified, done.fresh) == (SHA256, True, True)
     assert [path.name for path in done.path.parent.iterdir()] == ["set.bin"]
     total = 0 if temper == "no-length" else len(CONTENT)
     assert told[-1] == ("own/set.bin", len(CONTENT), total)
-    again = download(wanted, tmp_path, timeout=TIMEOUT)
+    again = download(wanted, tmp_path)
     assert not again.fresh
     expected = {"cut-once": 2, "stall-once": 2, "no-ranges": 2}.get(temper, 1)
     assert len(server.seen) == expected, "what is there is not fetched again"
 
 
 def test_a_cut_download_goes_on_where_it_stopped(archive, server, tmp_path):
-    download(archive("cut-once"), tmp_path, timeout=TIMEOUT)
+    download(archive("cut-once"), tmp_path)
     assert [asked for _, asked in server.seen] == [None, f"bytes={HALF}-"]
 
 
@@ -145,26 +149,24 @@ def test_the_next_call_goes_on_too(archive, server, tmp_path):
     assert f"the connection was cut off, 4 times; {4 * BLOCK:,} bytes kept" in message
     assert (tmp_path / "own" / "set.bin.part").stat().st_size == 4 * BLOCK
     server.seen.clear()
-    download(archive("whole"), tmp_path, timeout=TIMEOUT)
+    download(archive("whole"), tmp_path)
     assert server.seen == [("whole", f"bytes={4 * BLOCK}-")]
 
 
 def test_a_complete_part_needs_no_further_byte(archive, server, tmp_path):
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "set.bin.part").write_bytes(CONTENT)
-    assert download(archive("whole"), tmp_path, timeout=TIMEOUT).sha256 == SHA256
+    begun(tmp_path).write_bytes(CONTENT)
+    assert download(archive("whole"), tmp_path).sha256 == SHA256
 
 
 @pytest.mark.parametrize("part", [bytes(1000), bytes(300_000), bytes(400_000)])
 def test_a_part_of_another_file_is_thrown_away(part, archive, tmp_path):
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "set.bin.part").write_bytes(part)
-    assert download(archive("whole"), tmp_path, timeout=TIMEOUT).sha256 == SHA256
+    begun(tmp_path).write_bytes(part)
+    assert download(archive("whole"), tmp_path).sha256 == SHA256
     assert len(list((tmp_path / "own").iterdir())) == 1
 
 
 def test_halves_of_two_versions_are_never_joined(archive, server, tmp_path):
-    done = download(archive("other-half"), tmp_path, timeout=TIMEOUT)
+    done = download(archive("other-half"), tmp_path)
     assert done.path.read_bytes() == CONTENT
     assert [asked for _, asked in server.seen] == [None, f"bytes={HALF}-", None]
 
@@ -178,7 +180,7 @@ def test_wrong_bytes_are_not_kept(archive, tmp_path):
 
 def test_mirrors_are_tried_in_turn(archive, server, tmp_path):
     wanted = archive("absent", "busy", "wrong", "whole")
-    assert download(wanted, tmp_path, timeout=TIMEOUT).sha256 == SHA256
+    assert download(wanted, tmp_path).sha256 == SHA256
     assert [path for path, _ in server.seen] == ["absent", "busy", "wrong", "whole"]
 
 
@@ -207,8 +209,7 @@ def test_no_space_is_seen_before_the_first_byte(archive, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_no_space_in_the_midst(archive, tmp_path):
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "set.bin.part").symlink_to("/dev/full")
+    begun(tmp_path).symlink_to("/dev/full")
     assert "no space left" in refusal(archive("no-length"), tmp_path)
     assert list((tmp_path / "own").iterdir()) == []
 
@@ -231,10 +232,10 @@ def test_a_process_that_is_killed_leaves_a_part_and_nothing_else(
 
     monkeypatch.setattr(downloads, "sum_of", killed)
     with pytest.raises(SystemExit) as left:
-        download(archive("whole"), tmp_path, timeout=TIMEOUT)
+        download(archive("whole"), tmp_path)
     monkeypatch.setattr(downloads, "sum_of", sum_of)
     assert (left.value.code, names(tmp_path / "own")) == (["set.bin.part"], ["set.bin.part"])
-    download(archive("whole"), tmp_path, timeout=TIMEOUT)
+    download(archive("whole"), tmp_path)
     assert names(tmp_path / "own") == ["set.bin"]
     assert server.seen[1:] == [("whole", f"bytes={len(CONTENT)}-")]
 
@@ -243,11 +244,12 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_two_that_fetch_at_once_take_turns(archive, server, tmp_path):
+def test_two_that_fetch_at_once_take_turns(archive, server, tmp_path, monkeypatch):
     source = replace(SOURCES["mnist"], archives=(archive("slow"),))
+    monkeypatch.setattr(downloads, "SOURCES", {"mnist": source})
 
     def fetched(_):
-        return fetch("mnist", root=tmp_path, source=source)[0].fresh
+        return fetch("mnist", root=tmp_path)[0].fresh
 
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(fetched, range(2))) == [False, True]
@@ -285,14 +287,13 @@ def test_without_a_published_sum_the_first_download_is_recorded(archive, server,
 
 
 def test_without_a_sum_halves_are_not_joined(archive, server, tmp_path):
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "set.bin.part").write_bytes(CONTENT[:1000])
+    begun(tmp_path).write_bytes(CONTENT[:1000])
     download(archive("whole", sha256=""), tmp_path)
     assert server.seen == [("whole", None)]
 
 
 def test_nothing_is_written_to_the_terminal(archive, tmp_path, capfd):
-    download(archive("cut-once"), tmp_path, timeout=TIMEOUT)
+    download(archive("cut-once"), tmp_path)
     assert capfd.readouterr() == ("", "")
 
 
@@ -338,7 +339,7 @@ def test_unpacking_writes_all_or_nothing(content, words, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["set.tar.gz"]
 
 
-def test_a_whole_data_set_from_server_to_samples(small_files, server, tmp_path):
+def test_a_whole_data_set_from_server_to_samples(small_files, server, tmp_path, monkeypatch):
     made = tmp_path / "made"
     small_files("cifar10", made)
     files = {
@@ -353,18 +354,20 @@ def test_a_whole_data_set_from_server_to_samples(small_files, server, tmp_path):
         members=tuple(files),
     )
     source = Source("", "", (one,), (100, 20))
+    monkeypatch.setattr(downloads, "SOURCES", {"cifar10": source})
     root = tmp_path / "root"
     with pytest.raises(InputError, match="has no cifar-10-batches-py"):
-        verify("cifar10", root=root, source=source)
-    fetch("cifar10", root=root, source=source)
-    lines = verify("cifar10", root=root, source=source).lines
+        verify("cifar10", root=root)
+    fetch("cifar10", root=root)
+    lines = verify("cifar10", root=root)
     assert lines[0] == "cifar.tar.gz: sha256 as published"
     assert "data: 100 + 20 samples, as published" in lines
     (root / "cifar.tar.gz").write_bytes(b"x")
     with pytest.raises(InputError, match="has sha256"):
-        verify("cifar10", root=root, source=source)
+        verify("cifar10", root=root)
     (root / "cifar.tar.gz").unlink()
-    assert "its sum was not checked" in verify("cifar10", root=root, source=source).lines[0]
+    assert "its sum was not checked" in verify("cifar10", root=root)[0]
+    monkeypatch.setattr(downloads, "SOURCES", SOURCES)
     with pytest.raises(InputError, match=r"has 100 \+ 20 samples, the publisher's has 50,000"):
         verify("cifar10", root=root)
 
@@ -384,6 +387,6 @@ def test_a_link_that_leads_to_nothing_yet_is_followed(archive, tmp_path):
     link = tmp_path / "own" / "set.bin"
     link.parent.mkdir()
     link.symlink_to(tmp_path / "disk" / "kept")
-    done = download(archive("whole"), tmp_path, timeout=TIMEOUT)
+    done = download(archive("whole"), tmp_path)
     assert (done.path, link.is_symlink()) == (link, True)
     assert (tmp_path / "disk" / "kept").read_bytes() == CONTENT

@@ -1,13 +1,16 @@
-"""Labels that are none, or one class in two spellings, are refused at every door for samples."""
+"""Labels that are none, a quantity, or one class in two spellings, are refused at every door."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from doors import refusal, tables
 
 from latecomer.certify.predictor import score_clients
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
+from latecomer.eval.datasets.columns import as_classes, refuse_regression
 from latecomer.eval.datasets.from_objects import clients_from
+from latecomer.eval.datasets.readers.arrays import read_npz
 
 
 def doors(labels, folder):
@@ -15,12 +18,7 @@ def doors(labels, folder):
     x = np.linspace(0, 1, 2 * len(labels), dtype=np.float32).reshape(-1, 2)
     owner = [f"c{row // 2}" for row in range(len(labels))]
     frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "label": labels, "client": owner})
-    frame.to_csv(folder / "t.csv", index=False)
-    frame.to_parquet(folder / "t.parquet")
-    yield "table", lambda: load_dataset({"name": "table", "path": folder / "t.csv"})
-    yield "features", lambda: load_dataset({"name": "features", "path": folder / "t.csv"})
-    yield "parquet", lambda: load_dataset({"name": "parquet", "path": folder / "t.parquet"})
-    yield "frame", lambda: clients_from(frame)
+    yield from tables(frame, folder)
     yield "categories", lambda: clients_from(frame.astype({"label": "category"}))
     yield "string", lambda: clients_from(frame.astype({"label": "string"}))
     rows = {one: [i for i, name in enumerate(owner) if name == one] for one in owner}
@@ -30,13 +28,6 @@ def doors(labels, folder):
     )
     yield "samples", lambda: clients_from(list(zip(x, labels, owner, strict=True)))
     yield "client of each", lambda: clients_from(list(zip(x, labels, strict=True)), client=owner)
-
-
-def refusal(make):
-    with pytest.raises(InputError) as caught:
-        make()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -89,18 +80,18 @@ def test_clear_labels_are_one_class_a_name_at_every_door(labels, names, tmp_path
 def test_labels_of_two_types_are_refused(labels):
     x = np.zeros((1, 2), np.float32)
     said = "must hold whole numbers, or strings, got"
-    assert said in refusal(lambda: clients_from({k: (x, [y]) for k, y in enumerate(labels)}))
-    assert said in refusal(lambda: clients_from([(x[0], y, i) for i, y in enumerate(labels)]))
+    assert said in refusal(clients_from, {k: (x, [y]) for k, y in enumerate(labels)})
+    assert said in refusal(clients_from, [(x[0], y, i) for i, y in enumerate(labels)])
     frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "client": 0})
     frame["label"] = pd.Series(labels, dtype=object)
-    assert said in refusal(lambda: clients_from(frame))
+    assert said in refusal(clients_from, frame)
 
 
 @pytest.mark.parametrize("labels", [np.eye(2), [np.zeros(2), np.zeros(3)]], ids=str)
 def test_several_numbers_in_place_of_a_label_are_refused(labels):
     x = np.zeros((2, 2), np.float32)
     for source in ({"a": (x, labels)}, [(x[i], labels[i], "a") for i in range(2)]):
-        assert "must hold one label a row, got " in refusal(lambda: clients_from(source))  # noqa: B023
+        assert "must hold one label a row, got " in refusal(clients_from, source)
 
 
 def test_text_that_a_file_holds_as_bytes_is_text(tmp_path):
@@ -108,8 +99,7 @@ def test_text_that_a_file_holds_as_bytes_is_text(tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     data = load_dataset({"name": "parquet", "path": tmp_path / "t.parquet"})
     assert (data.class_names, data.client_names) == (("ill", "well"), ("ann", "bob"))
-    wrong = frame.assign(client=[b"\xff", b"\xfe"])
-    assert "got bytes" in refusal(lambda: clients_from(wrong))
+    assert "got bytes" in refusal(clients_from, frame.assign(client=[b"\xff", b"\xfe"]))
 
 
 @pytest.mark.parametrize("label", ["NA", "?", "inf"])
@@ -140,3 +130,62 @@ def test_a_predictor_is_held_to_labels_that_are_clear(labels, said):
         score_clients(
             lambda support, x: support[1], {str(k): (one, one) for k, one in each.items()}
         )
+
+
+RNG = np.random.default_rng(3)
+TARGETS = {
+    "diabetes-like": RNG.integers(25, 347, 442),
+    "51 numbers": np.arange(510) % 51,
+    "every second sample its own": np.arange(40) % 20,
+    "whole numbers stored as floats": RNG.integers(0, 300, 600).astype(float),
+}
+CLASSES = {
+    "50 numbers": np.arange(500) % 50,
+    "two": np.arange(4) % 2,
+    "a few lines": np.arange(10),
+}
+
+
+def frame(y):
+    return pd.DataFrame({"a": np.arange(len(y), dtype=float), "label": y, "client": 0})
+
+
+@pytest.mark.parametrize("y", TARGETS.values(), ids=TARGETS)
+def test_a_quantity_is_refused_by_every_door(y, tmp_path):
+    whole = as_classes(y, "y")[0]
+    np.savez(tmp_path / "own.npz", x=np.zeros((len(y), 2), np.float32), y=whole)
+    doors = {
+        "frame": lambda: clients_from(frame(y)),
+        "mapping": lambda: clients_from({"one": (np.zeros((len(y), 2), np.float32), whole)}),
+        "npz": lambda: read_npz(path=str(tmp_path / "own.npz")),
+    }
+    for door in doors.values():
+        with pytest.raises(InputError, match=r"must hold classes, .* got \d+ different labels in"):
+            door()
+
+
+@pytest.mark.parametrize("y", CLASSES.values(), ids=CLASSES)
+def test_classes_are_taken(y):
+    assert clients_from(frame(y)).y.tolist() == y.tolist()
+
+
+def test_classes_with_names_may_be_many(tmp_path):
+    names = np.array([f"character {number}" for number in np.arange(480) % 60])
+    assert len(clients_from(frame(names)).class_names) == 60
+    y = np.arange(480) % 60
+    named = {"class_names": np.array([f"c{number}" for number in range(60)])}
+    np.savez(tmp_path / "own.npz", x=np.zeros((480, 2), np.float32), y=y, **named)
+    assert len(read_npz(path=str(tmp_path / "own.npz")).class_names) == 60
+    # A name for nearly every sample is an id, or a text.
+    with pytest.raises(InputError, match="at most one for 4 samples, got 40 different labels"):
+        refuse_regression(np.arange(60) % 40, "y", named=True)
+
+
+def test_float_labels_need_a_loss():
+    x, y = np.zeros((3, 1)), np.array([25.0, 151.0, 346.0])
+    with pytest.raises(InputError, match=r"client 'a': labels must be classes, .* got float64"):
+        score_clients(lambda support, x: x[:, 0], {"a": ((x, y), (x, y))})
+    scored = score_clients(
+        lambda support, x: x[:, 0], {"a": ((x, y), (x, y))}, loss=lambda p, y: abs(p - y) / 1000
+    )
+    assert scored.losses["a"] == pytest.approx(0.174)

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from doors import arrays, files, refusal, tables
 
-from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.from_objects import clients_from
 
@@ -18,41 +18,12 @@ FRAME = pd.DataFrame(
 )
 
 
-def doors(frame, folder):
-    """Yield a data set from one table through every door that takes tables."""
-    frame.to_csv(folder / "table.csv", index=False)
-    frame.to_parquet(folder / "table.parquet")
-    yield "table", lambda: load_dataset({"name": "table", "path": folder / "table.csv"})
-    yield "parquet", lambda: load_dataset({"name": "parquet", "path": folder / "table.parquet"})
-    yield "features", lambda: load_dataset({"name": "features", "path": folder / "table.csv"})
-    yield "frame", lambda: clients_from(frame)
-
-
-def array_doors(frame, folder):
-    """Yield a data set from the same samples through the doors that take arrays."""
-    x, y = frame[["a", "b"]].to_numpy(np.float32), frame.label.to_numpy()
-    np.savez(folder / "data.npz", x=x, y=y, client=frame.client.to_numpy().astype(str))
-    yield "npz", lambda: load_dataset({"name": "npz", "path": folder / "data.npz"})
-    yield "features npz", lambda: load_dataset({"name": "features", "path": folder / "data.npz"})
-    samples = list(zip(x, y, frame.client, strict=True))
-    yield "samples", lambda: clients_from(samples)
-    pairs = list(zip(x, y, strict=True))
-    yield "client of each", lambda: clients_from(pairs, client=list(frame.client))
-
-
-def refusal(make):
-    with pytest.raises(InputError) as caught:
-        make()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def load(path, **roles):
     return load_dataset({"name": "table", "path": path, **roles})
 
 
 def test_two_spellings_are_one_client_at_every_door(tmp_path):
-    for door, make in (*doors(FRAME, tmp_path), *array_doors(FRAME, tmp_path)):
+    for door, make in (*tables(FRAME, tmp_path), *arrays(FRAME, tmp_path)):
         data = make()
         assert (door, data.client_names) == (door, ("ann", "bob"))
         assert data.client.tolist() == [0, 0, 1, 1]
@@ -74,18 +45,17 @@ def test_two_spellings_are_one_client_at_every_door(tmp_path):
 )
 def test_unclear_ids_are_refused_at_every_door(tmp_path, ids, said):
     frame = FRAME.assign(client=ids)
-    for _, make in (*doors(frame, tmp_path), *array_doors(frame, tmp_path)):
+    for _, make in (*tables(frame, tmp_path), *arrays(frame, tmp_path)):
         assert said in refusal(make)
     x, y = np.zeros((1, 2), np.float32), [0]
     if len(set(ids)) == 4:
-        assert said in refusal(lambda: clients_from({one: (x, y) for one in ids}))
+        assert said in refusal(clients_from, {one: (x, y) for one in ids})
 
 
 def test_a_mapping_names_each_client_once():
     x, y = np.zeros((1, 2), np.float32), [0]
-    said = refusal(lambda: clients_from({"ann": (x, y), "ann ": (x, y)}))
-    assert "client 'ann' occurs twice" in said
-    assert "got tuple" in refusal(lambda: clients_from({("ann", 0): (x, y), ("bob", 0): (x, y)}))
+    assert "'ann' occurs twice" in refusal(clients_from, {"ann": (x, y), "ann ": (x, y)})
+    assert "got tuple" in refusal(clients_from, {("ann", 0): (x, y), ("bob", 0): (x, y)})
 
 
 def test_a_row_number_without_a_name_is_no_feature():
@@ -104,7 +74,7 @@ def test_a_row_number_without_a_name_is_no_feature():
 def test_columns_that_number_rows_are_no_features(tmp_path, name):
     frame = FRAME.assign(client=["x", "x", "y", "y"])
     frame.insert(0, name, range(4))
-    for door, make in doors(frame, tmp_path):
+    for door, make in tables(frame, tmp_path):
         if door == "features" and name in ("index", "id"):
             continue  # a file of features alone: every named column is one
         data = make()
@@ -119,14 +89,10 @@ def test_a_column_called_id_that_counts_nothing_is_a_feature():
 @pytest.mark.parametrize("name", ["Client", "clinet", "client_id", "CLIENTS"])
 def test_a_misspelt_client_is_no_feature(tmp_path, name):
     frame = FRAME.assign(client=[1, 1, 2, 2]).rename(columns={"client": name})
-    asked = {"table": {}, "parquet": {}, "features": {}}
-    for door, make in doors(frame, tmp_path):
-        if door in asked:
-            assert "seems to hold clients" in refusal(make)
-    assert "seems to hold clients" in refusal(
-        lambda: load(tmp_path / "table.csv", features=["a", name])
-    )
-    named = load(tmp_path / "table.csv", client=name)
+    for _, make in files(frame, tmp_path):
+        assert "seems to hold clients" in refusal(make)
+    assert "seems to hold clients" in refusal(load, tmp_path / "t.csv", features=["a", name])
+    named = load(tmp_path / "t.csv", client=name)
     assert named.feature_names == ("a", "b")
 
 
@@ -143,13 +109,14 @@ def test_a_misspelt_client_is_no_feature(tmp_path, name):
         ('a,label,client\n"0,5",0,x\n"0,7",1,y\n', "are these decimal commas?"),
         ("a,label,client\n1,0,x\n,1,y\n", "got '' in row 1: fill gaps, or leave out their rows"),
         ("a,label,client\n1,0,x\nNA,1,y\n", "got 'NA' in row 1: fill gaps, or leave out"),
-        (
-            "a,label,client\nf,0,x\nm,1,y\n",
-            "get_dummies(frame, columns=['a'], dtype=int) makes",
-        ),
+        ("a,label,client\nf,0,x\nm,1,y\n", "get_dummies(frame, columns=['a'], dtype=int) makes"),
         ("a,label,client\nf,0,x\n1,1,y\n", "features names the columns of numbers, image one"),
         ("a,label,client\n1,0,x\n2,1\n", "line 3: 2 values, but the header has 3 columns"),
-        ("a,a,label\n1,2,0\n", "names a column twice"),
+        ("a,label,client\n1,0,x\n1\n", "row 1: no label is given"),
+        ("a,label\n1e300,0\n", "must hold finite float32 numbers, got 1e+300 in row 0"),
+        ("", "is empty"),
+        ('[{"a": 1, "label": 0}]', "begins with '[', as JSON does"),
+        ("a,a,label\n1,2,0\n", "names a column twice: a, a, label"),
         ("a,label,client\n1,ill,x\n2,ill ,y\n", "are one label, 'ill': write every class one way"),
         ("a,label,client\n1,ill,x\n2,,y\n", "row 1: no label is given"),
         ("a,label,client\n1,0,x\n2,1, \n", "row 1: no client is given"),
@@ -158,7 +125,7 @@ def test_a_misspelt_client_is_no_feature(tmp_path, name):
 def test_files_of_another_form_are_refused_in_one_line(tmp_path, text, said):
     file = tmp_path / "mine.csv"
     file.write_text(text)
-    assert said in refusal(lambda: load(file))
+    assert said in refusal(load, file)
 
 
 def test_blanks_byte_marks_and_line_ends_change_nothing(tmp_path):
@@ -180,25 +147,21 @@ def test_blanks_byte_marks_and_line_ends_change_nothing(tmp_path):
 
 def test_clients_in_an_index_are_asked_for_as_a_column():
     frame = FRAME.assign(client=list("xxyy")).set_index("client")
-    assert "it is in the index: reset_index()" in refusal(
-        lambda: clients_from(frame, client="client")
-    )
-    assert "columns must have one level" in refusal(
-        lambda: clients_from(pd.concat({"x": FRAME}, axis=1))
-    )
-    assert "occurs twice" in refusal(lambda: clients_from(pd.concat([FRAME, FRAME[["a"]]], axis=1)))
+    assert "it is in the index: reset_index()" in refusal(clients_from, frame, client="client")
+    levels, twice = pd.concat({"x": FRAME}, axis=1), pd.concat([FRAME, FRAME[["a"]]], axis=1)
+    assert "columns must have one level" in refusal(clients_from, levels)
+    assert "occurs twice" in refusal(clients_from, twice)
 
 
 def test_whole_numbers_that_a_gap_made_floats_are_whole_numbers():
     text = "a,label,client\n1,0,7\n2,1,\n3,1,8\n"
     frame = pd.read_csv(io.StringIO(text))
-    assert "no client is given" in refusal(lambda: clients_from(frame))
+    assert "no client is given" in refusal(clients_from, frame)
     assert clients_from(frame.dropna()).client_names == ("7", "8")
     assert clients_from(frame.dropna().astype({"client": "Int64"})).client_names == ("7", "8")
     assert clients_from(frame.dropna().astype({"client": "category"})).client_names == ("7", "8")
-    assert "whole numbers or strings" in refusal(
-        lambda: clients_from(frame.dropna().assign(client=[True, False]))
-    )
+    truths = frame.dropna().assign(client=[True, False])
+    assert "whole numbers or strings" in refusal(clients_from, truths)
 
 
 def test_a_column_called_round_among_features_is_warned_of():

@@ -6,12 +6,16 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from doors import refusal
 from PIL import Image
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.readers import arrays
+from latecomer.eval.protocol import evaluate_cell
+from latecomer.eval.results.rows import make_row
 
 SIZES = {
     "cifar10": ((120, 3, 32, 32), 20, 10),
@@ -174,8 +178,7 @@ def test_omniglot_clients_labels_and_size(small_files, tmp_path):
     file = tmp_path / "omniglot-py" / "images_background" / "Greek" / "character01" / "0002_01.png"
     np.testing.assert_array_equal(by_drawer.x[0, 0], np.asarray(Image.open(file)) * 255)
     for key, value in (("clients", "x"), ("labels", "x"), ("size", 3), ("size", 28.0)):
-        with pytest.raises(InputError, match=f"data.{key} must be"):
-            load_dataset(config | {key: value})
+        assert f"data.{key} must be" in refusal(load_dataset, config | {key: value})
 
 
 def test_omniglot_zip_is_the_folder(small_files, tmp_path):
@@ -208,3 +211,41 @@ def test_each_name_of_a_column_is_looked_at_once(small_files, tmp_path, monkeypa
     monkeypatch.setattr(arrays, "is_unnamed", lambda name: bool(asked.append(name)))
     data = load_dataset(small_files("yahoo_answers", tmp_path))
     assert len(asked) == len(set(asked)) == data.x.shape[1]
+
+
+BY_CLASS = {"kind": "by_class", "clients": 6, "classes_per_client": 2}
+NATURAL = {"kind": "natural"}
+SPLITS = {
+    "cifar10": BY_CLASS,
+    "cifar100": {"kind": "by_class", "clients": 10, "classes_per_client": 10},
+    "mnist": BY_CLASS,
+    "fashion_mnist": {"kind": "dirichlet", "clients": 6, "alpha": 10.0},
+    "stl10": BY_CLASS,
+    "femnist": NATURAL,
+    "omniglot": NATURAL,
+    "inaturalist": NATURAL,
+    "landmarks": NATURAL,
+    "yahoo_answers": NATURAL,
+}
+
+
+@pytest.mark.parametrize("kind", SPLITS)
+def test_a_study_of_three_rounds(kind, small_files, tmp_path):
+    rounds = []
+    config = {
+        "study": "smoke",
+        "kind": "method",
+        "data": small_files(kind, tmp_path),
+        "split": {"seed": 0, "query": 0.25, "validation": 0.0, "novel": 1} | SPLITS[kind],
+        "model": {"target": "auto", "encoder": "auto", "hypernetwork": {"hidden": 1, "width": 8}},
+        "method": {"name": "pefll", "label": "pefll"},
+        "train": {"rounds": 3, "cohort": 2, "local_steps": 2, "batch_size": 4},
+        "evaluation": {"classes": "all"},
+        "seed": 0,
+    }
+    outcome = evaluate_cell(config, rounds.append)
+    assert [log.round for log in rounds] == [0, 1, 2]
+    rows = pd.DataFrame([make_row(**row) for row in outcome.rows])
+    novel = rows[(rows.group == "novel") & (rows.metric == "error") & (rows.client != "")]
+    assert len(novel) == 1
+    assert novel.value.astype(float).between(0, 1).all()

@@ -5,6 +5,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from doors import refusal
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
@@ -302,10 +303,7 @@ def test_a_changed_function_or_data_set_makes_new_cells(folder):
     ],
 )
 def test_bad_settings_are_said_in_one_line(shifts, words):
-    with pytest.raises(InputError) as caught:
-        parse_study(STUDY | {"shifts": shifts})
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert words in refusal(parse_study, STUDY | {"shifts": shifts})
 
 
 @pytest.mark.parametrize(
@@ -320,10 +318,7 @@ def test_bad_settings_are_said_in_one_line(shifts, words):
     ],
 )
 def test_bad_splits_are_said_in_one_line(split, words):
-    with pytest.raises(InputError) as caught:
-        parse_study(STUDY | {"split": {"clients": 20, **split}})
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert words in refusal(parse_study, STUDY | {"split": {"clients": 20, **split}})
 
 
 def test_rules_must_fit_how_the_clients_are_drawn():
@@ -334,7 +329,5 @@ def test_rules_must_fit_how_the_clients_are_drawn():
 
     assert study("environment", "wsr_averaged").certificates[0].rule == "wsr_averaged"
     assert study("iid", "wsr_wor").certificates[0].rule == "wsr_wor"
-    with pytest.raises(InputError, match="finite pool: leave the rule out"):
-        study("iid", "wsr_averaged")
-    with pytest.raises(InputError, match="are independent: leave the rule out"):
-        study("environment", "wsr_wor")
+    assert "finite pool: leave the rule out" in refusal(study, "iid", "wsr_averaged")
+    assert "are independent: leave the rule out" in refusal(study, "environment", "wsr_wor")

@@ -11,6 +11,7 @@ from latecomer.eval.studies.cells import cells_of
 from latecomer.eval.studies.loading import load_study
 
 DIGITS = load_dataset({"name": "digits"})
+DEALT = {"kind": "by_class", "clients": 60, "novel": 10, "classes_per_client": 2}
 GOLDEN = "5cce1b8ed6b7deed54ec2ea937e8f646adedbcd739a4d18423498314164bcb64"
 
 
@@ -61,15 +62,7 @@ def test_each_class_is_as_frequent_among_seen_as_among_held_out_clients(
 
 
 def frequencies(classes_dealt, seed):
-    split = make_split(
-        DIGITS,
-        kind="by_class",
-        clients=60,
-        novel=10,
-        classes_per_client=2,
-        seed=seed,
-        classes_dealt=classes_dealt,
-    )
+    split = make_split(DIGITS, **DEALT, seed=seed, classes_dealt=classes_dealt)
     return (label_counts(DIGITS.y, split.novel, 10) > 0).sum(axis=0)
 
 
@@ -130,7 +123,7 @@ def test_the_usual_way_by_name_is_the_same_cells_and_the_other_way_others(tmp_pa
 
 
 def test_the_usual_split_is_what_it_was():
-    dealt = {"kind": "by_class", "clients": 60, "novel": 10, "classes_per_client": 2, "seed": 1}
+    dealt = DEALT | {"seed": 1}
     plain = make_split(DIGITS, **dealt)
     # Written by the version before the setting existed.
     assert plain.content_hash == GOLDEN

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from doors import refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.from_objects import clients_from
 from latecomer.eval.splits.build import make_split, split_of
 from latecomer.eval.splits.registry import split_settings
-from latecomer.eval.splits.split import write_split
+from latecomer.eval.splits.split import split_arrays
 from latecomer.eval.studies.checking import check_held_back, parse_study
 
 GROUPS = ("north", "south", "west")
@@ -159,7 +160,7 @@ def test_clients_of_one_to_thousands_of_points():
 
 def test_a_frozen_split_keeps_groups_apart(data, tmp_path):
     split = make_split(data, kind="natural", certify=6, novel=5, novel_groups=["south"])
-    write_split(tmp_path / "split.npz", split, data)
+    np.savez_compressed(tmp_path / "split.npz", **split_arrays(split, data.content_hash))
     again = split_of(data, split_settings({"kind": "frozen", "path": str(tmp_path / "split.npz")}))
     assert again.content_hash == split.content_hash
     assert again.dealt
@@ -169,7 +170,7 @@ def test_a_frozen_split_keeps_groups_apart(data, tmp_path):
     assert name == "south"
     assert [c.id for c in clients] == [c.id for c in split.apart[0][1]]
     renamed = replace(split, apart=(("north", clients),))
-    write_split(tmp_path / "renamed.npz", renamed, data)
+    np.savez_compressed(tmp_path / "renamed.npz", **split_arrays(renamed, data.content_hash))
     with pytest.raises(InputError, match="checksum"):
         split_of(data, split_settings({"kind": "frozen", "path": str(tmp_path / "renamed.npz")}))
 
@@ -212,10 +213,8 @@ def test_a_client_in_two_groups_and_one_in_none(tmp_path):
     torn.to_csv(tmp_path / "torn.csv", index=False)
     path = str(tmp_path / "torn.csv")
     told = {"name": "table", "path": path, "client": "site"}
-    with pytest.raises(InputError, match="row 3: no group is given"):
-        load_dataset({**told, "group": "region"})
-    with pytest.raises(InputError, match="did you mean 'region'"):
-        load_dataset({**told, "group": "regio"})
+    assert "row 3: no group is given" in refusal(load_dataset, {**told, "group": "region"})
+    assert "did you mean 'region'" in refusal(load_dataset, {**told, "group": "regio"})
     with pytest.raises(InputError, match="none for 's001'"):
         clients_from(visits(), client="site", features="age", group={"s000": "north"})
     with pytest.raises(InputError, match="say the column of the clients"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from doors import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate
@@ -13,7 +14,6 @@ from latecomer.eval.shifts.populations import shifted_populations
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.splits.further_clients import draw_from_other_law
 from latecomer.eval.splits.kinds.independent import dirichlet_distances
-from latecomer.eval.splits.split import read_split, write_split
 
 DIGITS = load_dataset({"name": "digits"})
 FIRST = [0.3] * 10
@@ -104,20 +104,10 @@ def test_what_is_infinite_is_left_out():
     assert set(dirichlet_distances([4.0, 1.0], [3.0, 1.0])) == {"kl", "tv", "chi2"}
 
 
-def test_a_frozen_split_keeps_its_law(tmp_path):
-    split = make_split(DIGITS, **ASKED)
-    write_split(tmp_path / "split.npz", split, DIGITS)
-    again = read_split(tmp_path / "split.npz", DIGITS)
-    assert again.law.concentrations == split.law.concentrations == tuple(FIRST)
-    assert again.content_hash == split.content_hash
-    shifts = {"concentrations": [[1.0] * 10]}
-    made = [
-        shifted_populations(DIGITS, one, shifts, seed=0, query=0.25, validation=0.2)[0]
-        for one in (split, again)
-    ]
-    assert [one.severity for one in made] == [dirichlet_distances(FIRST, [1.0] * 10)["kl"]] * 2
-    firsts = [[client.support.tolist() for client in one.rows] for one in made]
-    assert firsts[0] == firsts[1]
+def test_another_populations_severity_is_its_divergence():
+    split, laws = make_split(DIGITS, **ASKED), {"concentrations": [[1.0] * 10]}
+    (made,) = shifted_populations(DIGITS, split, laws, seed=0, query=0.25, validation=0.2)
+    assert made.severity == dirichlet_distances(FIRST, [1.0] * 10)["kl"]
 
 
 @pytest.mark.parametrize(
@@ -133,15 +123,11 @@ def test_a_frozen_split_keeps_its_law(tmp_path):
     ],
 )
 def test_mistakes_are_said_in_one_line(changed, said):
-    with pytest.raises(InputError) as caught:
-        make_split(DIGITS, **{**ASKED, **changed})
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert said in refusal(make_split, DIGITS, **{**ASKED, **changed})
 
 
 def test_another_law_must_be_of_the_splits_kind():
     plain = make_split(DIGITS, kind="environment", clients=20, novel=5, classes_per_client=2)
-    with pytest.raises(InputError, match=r"needs split\.kind client_mixtures"):
-        drawn(plain, FIRST)
+    assert "needs split.kind client_mixtures" in refusal(drawn, plain, FIRST)
     with pytest.raises(InputError, match=r"must list one number a class \(10\), got 1"):
         drawn(make_split(DIGITS, **ASKED), [1.0])

@@ -11,10 +11,17 @@ from scipy import stats
 from latecomer.bounds.held_out.losses import product
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
-from latecomer.eval.splits.build import draw_clients, label_counts, make_split
-from latecomer.eval.splits.registry import sampling_of
+from latecomer.eval.splits.build import label_counts, make_split
+from latecomer.eval.splits.dealing import generator
+from latecomer.eval.splits.further_clients import drawn_clients
 
 DIGITS = load_dataset({"name": "digits"})
+
+
+def fresh_of(split, n_clients, seed, data=DIGITS):
+    """Draw new clients from the law of the certified and new ones."""
+    rng, first = generator(seed, "fresh clients"), 1 + max(one.id for one in split.clients)
+    return drawn_clients(data, split.law, n_clients, first, 0.25, 0.2, rng)
 
 
 def rows_of(clients):
@@ -56,7 +63,7 @@ def test_training_clients_share_nothing_with_anybody(
         reject()
     trained = rows_of(split.seen)
     assert len(np.unique(trained)) == len(trained)
-    fresh = draw_clients(data, split, n_clients=5, seed=seed)
+    fresh = fresh_of(split, 5, seed, data)
     others = (*split.certification, *split.novel, *fresh)
     assert not np.isin(rows_of(others), trained).any()
     if reserve:
@@ -77,7 +84,7 @@ def test_training_clients_share_nothing_with_anybody(
 
 def test_class_sets_are_uniform_over_all_sets():
     split = make_split(DIGITS, kind="environment", clients=30, novel=5, classes_per_client=2)
-    many = draw_clients(DIGITS, split, n_clients=4500, seed=1)
+    many = fresh_of(split, 4500, 1)
     counts = label_counts(DIGITS.y, many, 10) > 0
     codes, found = np.unique(counts @ (1 << np.arange(10)), return_counts=True)
     assert len(codes) == 45
@@ -116,7 +123,7 @@ def test_scores_of_held_out_clients_are_exchangeable_with_fresh_ones():
             samples_per_client=20,
             seed=seed,
         )
-        fresh = scores(draw_clients(DIGITS, split, n_clients=9, seed=1000 + seed))
+        fresh = scores(fresh_of(split, 9, 1000 + seed))
         for name in ranks:
             own = scores(getattr(split, name))[0]
             below = int((fresh < own).sum())
@@ -150,18 +157,5 @@ def test_a_certificate_covers_the_mean_of_fresh_clients():
             held_out=0.5, samples_per_client=20, seed=seed,
         )  # fmt: skip
         bound = float(product(losses=scores(split.certification), delta=0.1))
-        missed += scores(draw_clients(DIGITS, split, n_clients=200, seed=seed)).mean() > bound
+        missed += scores(fresh_of(split, 200, seed)).mean() > bound
     assert missed <= stats.binom.ppf(0.999, 200, 0.1)
-
-
-def test_it_is_the_kind_whose_certificates_are_iid():
-    assert sampling_of("environment") == "iid"
-
-
-def test_fresh_clients_need_an_environment():
-    plain = make_split(DIGITS, kind="iid", clients=10, novel=2)
-    with pytest.raises(InputError, match="need a split of kind environment"):
-        draw_clients(DIGITS, plain, n_clients=3, seed=0)
-    empty = make_split(DIGITS, kind="environment", clients=10, classes_per_client=2)
-    with pytest.raises(InputError, match="with held-out clients"):
-        draw_clients(DIGITS, empty, n_clients=3, seed=0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from doors import refusal
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset, make_dataset
@@ -9,9 +10,10 @@ from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import write_artifact
 from latecomer.eval.settings.cell import FederationSettings
-from latecomer.eval.splits.build import deal_extrapolated, draw_clients, make_split, split_of
+from latecomer.eval.splits.build import deal_extrapolated, make_split, split_of
+from latecomer.eval.splits.further_clients import drawn_clients
 from latecomer.eval.splits.registry import Frozen
-from latecomer.eval.splits.split import frozen_facts, read_split, write_split
+from latecomer.eval.splits.split import frozen_facts, read_split, split_arrays
 from latecomer.eval.studies.checking import parse_study
 
 DIGITS = load_dataset({"name": "digits"})
@@ -19,12 +21,14 @@ KINDS = [
     {"kind": "by_class", "classes_per_client": 2, "reserve": 0.2},
     {"kind": "dirichlet", "alpha": 0.5, "form": "draws"},
     {"kind": "environment", "classes_per_client": 2, "reserve": 0.1},
+    {"kind": "client_types", "types": [[0, 1], [2, 3, 4], [5, 6]], "weights": [0.5, 0.3, 0.2]},
+    {"kind": "client_mixtures", "concentrations": [0.3] * 10},
 ]
 
 
 def frozen(tmp_path, **options):
     split = make_split(DIGITS, clients=20, certify=4, novel=3, seed=7, **options)
-    write_split(tmp_path / "split.npz", split, DIGITS)
+    np.savez_compressed(tmp_path / "split.npz", **split_arrays(split, DIGITS.content_hash))
     return split, tmp_path / "split.npz"
 
 
@@ -45,15 +49,13 @@ def test_a_split_comes_back_as_it_was(tmp_path, options):
         ]
         assert [c.support.tolist() for c in pair[0]] == [c.support.tolist() for c in pair[1]]
     if split.law:
-        pair = [draw_clients(DIGITS, s, n_clients=3, seed=0) for s in (split, again)]
+        for name in ("types", "weights", "concentrations"):
+            assert getattr(again.law, name) == getattr(split.law, name)
+        pair = [
+            drawn_clients(DIGITS, s.law, 3, 20, 0.25, 0.2, np.random.default_rng(0))
+            for s in (split, again)
+        ]
         assert [c.support.tolist() for c in pair[0]] == [c.support.tolist() for c in pair[1]]
-
-
-def refusal(path, dataset=DIGITS, **more):
-    with pytest.raises(InputError) as caught:
-        read_split(path, dataset, **more)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("given", [{}, {"query": 0.25}])
@@ -63,7 +65,9 @@ def test_clients_that_shifts_draw_are_dealt_as_those_of_the_file(tmp_path, given
         **{"kind": "client_types", "clients": 30, "certify": 8, "novel": 6, "query": 0.5},
         **{"types": [[0, 1], [2, 3], [4, 5]], "weights": [0.4, 0.3, 0.3], "validation": 0.0},
     }
-    write_split(tmp_path / "s.npz", make_split(DIGITS, **made), DIGITS)
+    np.savez_compressed(
+        tmp_path / "s.npz", **split_arrays(make_split(DIGITS, **made), DIGITS.content_hash)
+    )
     sizes = {}
     for split in (made, {"kind": "frozen", "path": str(tmp_path / "s.npz"), **given}):
         settings = FederationSettings(
@@ -79,10 +83,12 @@ def test_clients_that_shifts_draw_are_dealt_as_those_of_the_file(tmp_path, given
 
 def test_what_is_not_the_split_it_claims_to_be_is_refused(tmp_path):
     split, path = frozen(tmp_path, **KINDS[0])
-    assert "there is no file" in refusal(tmp_path / "absent.npz")
-    assert f"split.hash must be {split.content_hash}" in refusal(path, expected="abc")
+    assert "there is no file" in refusal(read_split, tmp_path / "absent.npz", DIGITS)
+    assert f"split.hash must be {split.content_hash}" in refusal(
+        read_split, path, DIGITS, expected="abc"
+    )
     other = make_dataset("other", DIGITS.x[::-1].copy(), DIGITS.y, provenance="")
-    assert "was made for other data than other" in refusal(path, other)
+    assert "was made for other data than other" in refusal(read_split, path, other)
     with np.load(path) as stored:
         arrays = dict(stored)
     for name, change in (
@@ -95,13 +101,13 @@ def test_what_is_not_the_split_it_claims_to_be_is_refused(tmp_path):
         ("ids", arrays["ids"] + 1),
     ):
         np.savez(path, **(arrays | {name: change}))
-        assert "is damaged" in refusal(path), name
+        assert "is damaged" in refusal(read_split, path, DIGITS), name
     np.savez(path, **(arrays | {"about": np.array('{"format": "x"}')}))
-    assert "is no frozen split" in refusal(path)
+    assert "is no frozen split" in refusal(read_split, path, DIGITS)
     path.write_bytes(b"not a file of this kind")
-    assert "is no frozen split" in refusal(path)
+    assert "is no frozen split" in refusal(read_split, path, DIGITS)
     path.write_bytes(b"")
-    assert "is no frozen split" in refusal(path)
+    assert "is no frozen split" in refusal(read_split, path, DIGITS)
 
 
 def test_every_run_leaves_its_split_and_the_next_can_start_from_it(tmp_path):

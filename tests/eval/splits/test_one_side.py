@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from doors import arrays, tables
 
 from latecomer.errors import InputError
-from latecomer.eval.datasets import load_dataset, make_dataset
+from latecomer.eval.datasets import make_dataset
 from latecomer.eval.datasets.from_objects import clients_from
 from latecomer.eval.splits.build import make_split
 from latecomer.eval.splits.registry import SPLITS
@@ -33,43 +34,19 @@ def samples():
     return frame.assign(label=rng.integers(0, 4, 600), client=names), owner
 
 
-def through(door, frame, folder):
-    x, y = frame[["a", "b"]].to_numpy(np.float32), frame.label.to_numpy()
-    if door == "table":
-        frame.to_csv(folder / "t.csv", index=False)
-    elif door == "parquet":
-        frame.to_parquet(folder / "t.parquet")
-    elif door == "features":
-        frame.to_csv(folder / "f.csv", index=False)
-    elif door == "npz":
-        np.savez(folder / "n.npz", x=x, y=y, client=np.array(list(frame.client)))
-    else:
-        return {
-            "frame": lambda: clients_from(frame),
-            "samples": lambda: clients_from(list(zip(x, y, frame.client, strict=True))),
-            "arrays": lambda: make_dataset(
-                "made", x, y, client=np.array(list(frame.client)), provenance=""
-            ),
-        }[door]()
-    file = {"table": "t.csv", "parquet": "t.parquet", "features": "f.csv", "npz": "n.npz"}[door]
-    return load_dataset({"name": door, "path": folder / file})
-
-
-@pytest.mark.parametrize(
-    "door", ["table", "parquet", "features", "npz", "frame", "samples", "arrays"]
-)
-def test_a_client_is_on_one_side_however_it_is_spelt(door, tmp_path):
+def test_a_client_is_on_one_side_however_it_is_spelt(tmp_path):
     frame, owner = samples()
-    data = through(door, frame, tmp_path)
-    assert len(data.client_names) == 20
-    for seed in range(3):
-        split = make_split(data, kind="natural", certify=5, novel=5, seed=seed)
-        sides = [
-            {int(owner[row]) for client in group for row in client.rows("all")}
-            for group in (split.seen, split.certification, split.novel)
-        ]
-        assert [len(side) for side in sides] == [10, 5, 5]
-        assert len(set.union(*sides)) == 20
+    for door, make in (*tables(frame, tmp_path), *arrays(frame, tmp_path)):
+        data = make()
+        assert (door, len(data.client_names)) == (door, 20)
+        for seed in range(3):
+            split = make_split(data, kind="natural", certify=5, novel=5, seed=seed)
+            sides = [
+                {int(owner[row]) for client in group for row in client.rows("all")}
+                for group in (split.seen, split.certification, split.novel)
+            ]
+            assert [len(side) for side in sides] == [10, 5, 5]
+            assert len(set.union(*sides)) == 20
 
 
 @pytest.mark.parametrize("kind", SPLITS)
@@ -89,7 +66,7 @@ def test_a_sample_is_on_one_side_in_every_kind_of_split(kind):
         assert {owner[row] for row in trained}.isdisjoint({owner[row] for row in held})
 
 
-def test_a_split_that_finds_fewer_clients_says_which_became_one(tmp_path):
+def test_a_split_that_finds_fewer_clients_says_which_became_one():
     frame, _ = samples()
     with pytest.raises(InputError, match=r"leave no seen client: 15 . 5 of 20 .*are one client"):
-        make_split(through("frame", frame, tmp_path), kind="natural", certify=15, novel=5)
+        make_split(clients_from(frame), kind="natural", certify=15, novel=5)

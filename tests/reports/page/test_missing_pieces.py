@@ -9,7 +9,8 @@ import pytest
 import yaml
 from sketches import Sketcher, sketch
 
-from latecomer.eval.results.rows import InputError, load_run, make_row
+from latecomer.errors import InputError
+from latecomer.eval.results.rows import load_run, make_row
 from latecomer.reports import report
 from latecomer.reports.page.method import setup_card, statement
 from latecomer.reports.page.page import page_of

@@ -15,8 +15,9 @@ import pytest
 import yaml
 from sketches import Page, sketch
 
+from latecomer.errors import InputError
 from latecomer.eval.names import method_defaults
-from latecomer.eval.results.rows import InputError, load_run, make_row
+from latecomer.eval.results.rows import load_run, make_row
 from latecomer.reports import figures, report
 from latecomer.reports.display import pictures
 from latecomer.reports.page.questions import QUESTIONS
