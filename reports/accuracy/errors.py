@@ -215,19 +215,7 @@ HOW = "paired over clients, 5%, Holm over all pairs"
 
 
 def answer_accuracy(material: Material) -> Answer | None:
-    """Say from what to what methods err on new clients, and name one only if a test does.
-
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``lowest``, ``lower``, ``upper`` (its 95% interval over clients),
-        ``highest`` and ``n_tied``, the models that are not significantly worse than the lowest.
-    """
+    """Say from what to what methods err on new clients, and name one only if a test does."""
     groups = primary_predictor(material.accuracy)
     frame = groups[groups["group"] == "novel"].sort_values("mean", kind="stable")
     if frame.empty:
@@ -257,11 +245,7 @@ def _as_accuracies(frame: pd.DataFrame) -> str:
 def said_of_errors(frame: pd.DataFrame) -> list[str]:
     """Say how new clients are served, in a sentence or two.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Novel rows of ``accuracy_frame``, one predictor a label, at least one, the smallest mean
-        first.
+    ``frame`` has novel rows of ``accuracy_frame``, one predictor a label, the smallest mean first.
     """
     names, every = model_names(frame), records(frame)
     first = every[0]

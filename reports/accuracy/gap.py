@@ -45,15 +45,6 @@ def draw_dumbbells(
     """Draw the error of seen (hollow) and new clients (filled), joined, smallest gap first.
 
     The error on training data is a stroke, where it was measured.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``gap_intervals``.
-    names, looks : mapping
-        What models are called, and how each label is drawn.
-    width : float
-        Inches.
     """
     rows = records(frame)
     figure, axes = model_rows([names[model_of(row)] for row in rows], width, beside=1.1)
@@ -84,18 +75,9 @@ def draw_dumbbells(
 def answer_gap(material: Material) -> Answer | None:
     """Say from what to what methods lose on clients that join late, and what is beyond chance.
 
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``least_gap``, ``least_lower``, ``least_upper``, ``most_gap`` and
-        ``n_real``, the models whose gap differs from 0; ``most_out_of_sample`` where the error on
-        training data was measured; ``alone_gap``, ``least_less_alone``, ``most_less_alone`` where
-        the run holds a model that learns nothing from others.
+    ``numbers`` has ``n_real``, the models whose gap differs from 0; ``most_out_of_sample`` where
+    the error on training data was measured; ``alone_gap``, ``least_less_alone``,
+    ``most_less_alone`` where the run holds a model that learns nothing from others.
     """
     frame = primary_predictor(material.mean_gaps)
     if frame.empty:

@@ -196,19 +196,7 @@ PAPER = Section("paper", _paper)
 
 
 def answer_paper(material: Material) -> Answer | None:
-    """Say how many published numbers ours agree with, and which is furthest off.
-
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``n_published``, ``n_reproduced``, ``n_judged`` and ``furthest`` (ours minus
-        the published accuracy, as a fraction).
-    """
+    """Say how many published numbers ours agree with, and which is furthest off."""
     frame = with_verdicts(published(material), material.study)
     if frame.empty:
         return None

@@ -60,13 +60,8 @@ def serving_frame(tables: CellTables, rows: pd.DataFrame) -> pd.DataFrame:
 def serving_summary(frame: pd.DataFrame) -> pd.DataFrame:
     """Average costs and errors per method.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label rounds down_bytes up_bytes bytes seconds seconds_low seconds_high predict_seconds
-        error lower upper sd_seeds n_clients n_seeds``.  Seconds are medians over clients and seeds,
-        with the fastest and the slowest; ``lower`` and ``upper`` are the 95% t-interval of the
-        error over clients, each averaged over seeds.
+    Seconds are medians over clients and seeds, with the fastest and the slowest; ``lower`` and
+    ``upper`` are the 95% t-interval of the error over clients, each averaged over seeds.
     """
     by = frame.groupby("label", sort=False)
     clients = frame.groupby(["label", "client"], sort=False)["error"].mean().groupby("label")

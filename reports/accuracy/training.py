@@ -126,11 +126,7 @@ def training_caption(frame: pd.DataFrame) -> str:
 def training_losses(run: RunRecord) -> pd.DataFrame:
     """Training loss along the rounds, which every run has on record.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label seed round loss``: means over up to `MOST_STEPS` stretches of equal length, each at
-        its last round.
+    Means over up to `MOST_STEPS` stretches of equal length, each at its last round.
     """
     rows = []
     for cell in run.cells:
@@ -145,17 +141,7 @@ def training_losses(run: RunRecord) -> pd.DataFrame:
 
 @styled
 def draw_losses(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
-    """Draw the training loss against rounds, a panel a method, a line a seed.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``training_losses`` of the run.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
-    """
+    """Draw the training loss against rounds, a panel a method, a line a seed."""
     labels = [str(label) for label in dict.fromkeys(frame["label"])]
     columns = min(2 if width < 5 else 4, len(labels))
     lines = -(-len(labels) // columns)
@@ -264,13 +250,7 @@ def convergence_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def constants_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Objective, both sides with their terms and steps at the last round; the largest constants.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label quantity term mean low high n_seeds``, over seeds.
-    """
+    """Objective, both sides with their terms and steps at the last round; the largest constants."""
     own = rows[rows["metric"].isin(list(_QUANTITIES)) & (rows["method"] != "")]
     columns = ["label", "quantity", "term", "mean", "low", "high", "n_seeds"]
     if own.empty:

@@ -352,19 +352,11 @@ def _than_majority(material: Material) -> Iterator[Found]:
 def majority_error(held: Sequence[int], n_support: int) -> float:
     """Return the error of naming the class most frequent in a client's support on its other points.
 
-    The support is a random part of the client's points, and the result a mean over ``DRAWS`` drawn
-    by a fixed seed: the class most frequent in all points would have been chosen by the points that
-    it is scored on, too.
+    The support is a random part of the client's points (``held`` of each class), and the result a
+    mean over ``DRAWS`` drawn by a fixed seed: the class most frequent in all points would have been
+    chosen by the points that it is scored on, too.  NaN where none or all of the points are
+    support.
 
-    Parameters
-    ----------
-    held : sequence of int
-        The client's points of each class.
-    n_support : int
-        How many of them are support; NaN is returned where that is none or all of them.
-
-    Examples
-    --------
     >>> majority_error([10, 0], 5), majority_error([0, 0], 0), round(majority_error([6, 6], 6), 2)
     (0.0, nan, 0.6)
     """

@@ -215,17 +215,7 @@ def _bare(axes: Axes) -> None:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """How often a client's nearest neighbour in a map is of its kind.
-
-    Attributes
-    ----------
-    alike : float
-        Share of clients whose nearest neighbour is of their kind.
-    chance : float
-        The same share for a neighbour picked at random.
-    kind : str
-        What defines a client's kind.
-    """
+    """How often a client's nearest neighbour in a map is of its kind, and would be by chance."""
 
     alike: float
     chance: float

@@ -330,18 +330,8 @@ def likeness_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Sum up the p-values of new clients, by condition.
 
     They depend on no method and no training seed, so a client counts once for each split.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run, those of metric ``likeness_p`` among them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``shift severity n_novel n_certified alarms median_p least_p``; ``alarms`` is the share of
-        new clients with a p-value of at most ``ALARM``, ``least_p`` the smallest that there can
-        be.
+    ``alarms`` is the share of new clients with a p-value of at most ``ALARM``, ``least_p`` the
+    smallest that there can be.
     """
     once = ["split", "split_seed", *CONDITION, "client"]
     chosen = rows[rows["metric"] == "likeness_p"].drop_duplicates(once)

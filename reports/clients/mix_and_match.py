@@ -65,12 +65,8 @@ def mix_and_match_frame(cells: Iterable[tuple[str, int, Artifact]]) -> pd.DataFr
 def mix_and_match_summary(frame: pd.DataFrame) -> pd.DataFrame:
     """Summarise accuracies under the client's own body and under the others', per trained model.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label seed n_clients own own_sd others others_sd best``: means and standard deviations
-        over clients, the others' bodies averaged for each client first; ``best`` counts the
-        clients for whom no other body is more accurate than their own.
+    Means and standard deviations over clients, the others' bodies averaged for each client first;
+    ``best`` counts the clients for whom no other body is more accurate than their own.
     """
     rows = []
     for (label, seed), part in frame.groupby(["label", "seed"], sort=False):

@@ -61,8 +61,6 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
     Labels of methods that declare a ``look`` keep it in every report.  Any other takes the first
     free place among those whose colour is rarest here, so colours repeat as late as possible.
 
-    Examples
-    --------
     >>> looks(["mine", "pefll"])["pefll"] == looks(["pefll"])["pefll"]
     True
     """

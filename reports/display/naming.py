@@ -115,23 +115,9 @@ def standing(
 ) -> str:
     """Say which of several models stands out, or from what to what they lie.
 
-    Parameters
-    ----------
-    order : sequence of model
-        From the smallest mean to the largest, at least two.
-    worse : collection of model
-        Those that the test finds worse than the first.
-    names : mapping
-        What models are called.
-    ends : tuple of str
-        The smallest and the largest mean.
-    of : str
-        What is counted, on whom.
-    over : str
-        How many clients, and seeds.
+    ``order`` goes from the smallest mean to the largest, ``ends``; ``worse`` are those that the
+    test finds worse than the first, ``of`` is what is counted, ``over`` how many clients and seeds.
 
-    Examples
-    --------
     >>> models = [("a", ""), ("b", "")]
     >>> names = {("a", ""): "A", ("b", ""): "B"}
     >>> told = {"ends": ("2.2%", "9.4%"), "of": "error on new clients", "over": "12 clients"}
@@ -182,14 +168,7 @@ def beyond_chance(order: Sequence[Model], worse: Collection[Model], names: Names
 
 
 def worse_than(pairs: pd.DataFrame, least: Model) -> list[Model]:
-    """Return the models that the test finds above the one of the smallest mean.
-
-    Parameters
-    ----------
-    pairs : pandas.DataFrame
-        ``label predictor other other_predictor difference p_holm``: each pair of models once.
-    least : model
-    """
+    """Return the models that the test of pairs finds above the one of the smallest mean."""
     worse = []
     for row in records(pairs[pairs["p_holm"] <= 1 - CONFIDENCE]):
         one, other = model_of(row), (row["other"], row["other_predictor"])

@@ -183,14 +183,7 @@ def svg_file(svg: str) -> str:
 
 
 def svg_inline(svg: str, *, name: str) -> str:
-    """Fit the result of ``svg_of`` into the page: ink in the page's own colour, ids of its own.
-
-    Parameters
-    ----------
-    svg : str
-    name : str
-        Prefix of every id, so that one page can hold several figures.
-    """
+    """Fit the result of ``svg_of`` into the page, in its own colour; ids begin with a name."""
     # A style element inside an inline SVG would style the whole page.
     body = re.sub(r"<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     head, _, body = body.partition(">")

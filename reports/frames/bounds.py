@@ -125,13 +125,7 @@ def claims(own: pd.DataFrame) -> list[str]:
 
 
 def status(own: pd.DataFrame) -> dict[str, str]:
-    """Say how far the rows of one bound can be trusted.
-
-    Returns
-    -------
-    dict
-        ``word`` (certificate | not proven here | vacuous, a style name too) and ``text``.
-    """
+    """Say how far rows of one bound can be trusted: a ``word``, a style name too, and ``text``."""
     vacuous, reasons = int(own["vacuous"].sum()), list(dict.fromkeys(own["reason"]))
     told = ""
     if vacuous:
@@ -198,12 +192,8 @@ def ledger_frame(tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]])
 def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]]]:
     """Collect what the fold-out under one bound lists: each statement once, inputs as their range.
 
-    Returns
-    -------
-    dict
-        ``assumption``, ``source`` and ``reason``: records with ``text``; ``delta``, ``input``:
-        records with ``name text range n`` (``n`` certificates).  Kinds without records are empty
-        lists.
+    A ``delta`` and an ``input`` have ``name text range`` and ``n``, how many certificates have
+    them.
     """
     own = ledger[ledger["bound"] == bound]
     notes: dict[str, list[dict[str, Any]]] = {}
@@ -241,13 +231,7 @@ SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 
 
 def population_curves(tables: CellTables) -> pd.DataFrame:
-    """Join the ``population_curve`` artifacts for unshifted inputs, one predictor per label.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed ball radius value delta bound``, radii outwards for each curve.
-    """
+    """Join the ``population_curve`` artifacts for unshifted inputs, one predictor per label."""
     columns = ("label", "predictor", "seed", "ball", "radius", "value", "delta", "bound", "shift")
     frame = joined(tables, columns, ("radius", "value", "delta"), "")
     plain = ~frame["bound"].str.contains("@") & frame["shift"].isin(["", "none"])
@@ -257,12 +241,9 @@ def population_curves(tables: CellTables) -> pd.DataFrame:
 def population_points(rows: pd.DataFrame) -> pd.DataFrame:
     """Measure new clients of populations whose distance from the certified one is known.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed population kl tv chi2 subgroup measured standard_error n_clients``;
-        ``population`` numbers them outwards, 0 the certified one. Infinite distances are NaN, and
-        so is ``subgroup`` where a population is no subgroup.
+    Columns ``label predictor seed population kl tv chi2 subgroup measured standard_error
+    n_clients``: ``population`` numbers them outwards, 0 the certified one.  Infinite distances are
+    NaN, and so is ``subgroup`` where a population is no subgroup.
     """
     told = rows[rows["metric"] == "population_distance"]
     keys = ["shift", "severity"]
@@ -316,11 +297,6 @@ def certified_at(curves: pd.DataFrame, ball: str, radius: float) -> pd.Series:
     """Read certified errors off curves, at the next wider radius where a curve lacks this one.
 
     A certificate at a wider radius covers the narrower one; beyond the curve's end it is 1.
-
-    Returns
-    -------
-    pandas.Series
-        By label, predictor and seed.
     """
     own = curves[curves["ball"] == ball]
     beyond = own["radius"] <= radius if ball == "subgroup" else own["radius"] >= radius
@@ -332,11 +308,7 @@ def certified_at(curves: pd.DataFrame, ball: str, radius: float) -> pd.Series:
 def breaking_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """List the radius at which each model's certificate breaks a target.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed bound target radius``; ``radius`` is NaN where the target is not
-        certified without any shift.
+    It is NaN where the target is not certified without any shift.
     """
     own = rows[(rows["metric"] == "breaking_radius") & rows["shift"].isin(["", "none"])]
     own = own[~own["bound"].str.contains("@")]
@@ -348,12 +320,8 @@ def breaking_frame(rows: pd.DataFrame) -> pd.DataFrame:
 def worst_group(rows: pd.DataFrame) -> pd.DataFrame:
     """Set the certified error of all groups of a given share beside the worst new clients' error.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed share value delta measured n_clients``; ``measured`` is the mean
-        error of the worst ``share`` of the ``n_clients`` unshifted new clients, the last of
-        which counts in part.
+    ``measured`` is the mean error of the worst ``share`` of the ``n_clients`` unshifted new
+    clients, the last of which counts in part.
     """
     chosen = rows[(rows["metric"] == "certified_population") & (rows["term"] == "")]
     chosen = chosen[chosen["bound"].str.fullmatch(r"r0:subgroup@[^@]+")]

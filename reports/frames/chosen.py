@@ -27,16 +27,10 @@ SAME = 1e-9  # how near a certificate computed again is to the one issued
 class Choice:
     """A certified system that was fixed without its certified clients.
 
-    Attributes
-    ----------
-    row : mapping
-        Of ``declared_certificates``.
-    by : {"validation", "seen", "training", "seed", "study", "alone"}
-        What chose it: the seen clients' error on their validation data, on their other data kept
-        out of training, or on their training data; the order of the study's seeds; the study's
-        ``certify_model``; or nothing, as there is no other.
-    named : bool
-        Whether ``certify_model`` named the model among whose systems this one was chosen.
+    It was chosen ``by`` the seen clients' error on their validation data, on their other data kept
+    out of training, or on their training data; the order of the study's seeds; the study's
+    ``certify_model`` (which, where ``named``, named the model among whose systems this one is); or
+    nothing, as there is no other: validation, seen, training, seed, study, alone.
     """
 
     row: Mapping[str, Any]
@@ -46,16 +40,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class AfterLooking:
-    """The smallest of all certificates, each at its share of delta.
+    """The smallest of all certificates, each at its share of delta, which is ``shown`` in its row.
 
-    Attributes
-    ----------
-    row : mapping
-        Of ``declared_certificates``; ``shown`` is of the certificate at ``delta / n_systems``.
-    n_systems : int
-        Systems certified on these clients, dropped ones included: they share delta.
-    n_dropped : int
-        Those of them that are on the run's record and not among its results.
+    ``n_systems`` were certified on these clients, ``n_dropped`` of them on the run's record and not
+    among its results.
     """
 
     row: Mapping[str, Any]
@@ -72,12 +60,7 @@ def seen_errors(rows: pd.DataFrame) -> tuple[pd.Series, str]:
     """Return every system's error on seen clients' data that may choose, and which data these are.
 
     Validation data where every system was measured on them, else what seen clients kept out of
-    training, else their training data.
-
-    Returns
-    -------
-    pandas.Series, str
-        By label, predictor and seed; and ``validation``, ``seen`` or ``training``.
+    training, else their training data: ``validation``, ``seen`` or ``training``.
     """
     own = rows[(rows["metric"] == "validation_error") & (rows["status"] != "failed")]
     validation = own.astype({"seed": "int64"}).groupby(SYSTEM)["value"].mean()
@@ -94,19 +77,8 @@ def seen_errors(rows: pd.DataFrame) -> tuple[pd.Series, str]:
 def choose(declared: pd.DataFrame, rows: pd.DataFrame, study: Mapping[str, Any]) -> Choice | None:
     """Choose the system whose certificate a run leads with, without its certified clients.
 
-    Parameters
-    ----------
-    declared : pandas.DataFrame
-        ``declared_certificates``.
-    rows : pandas.DataFrame
-        Rows of the run.
-    study : mapping
-
-    Returns
-    -------
-    Choice or None
-        None where only the certificates could choose: models have splits of their own, or routes
-        whose certified clients take part in training; name one by ``certify_model`` then.
+    None where only the certificates could choose: models have splits of their own, or routes whose
+    certified clients take part in training; name one by ``certify_model`` then.
     """
     held = held_out(declared)
     offered, named = held if len(held) else declared, study.get("certify_model")
@@ -164,24 +136,10 @@ def after_looking(
 ) -> AfterLooking | None:
     """Return the smallest certificate of all systems, each at its share of delta.
 
-    Parameters
-    ----------
-    declared : pandas.DataFrame
-        ``declared_certificates``.
-    errors : pandas.DataFrame
-        ``client_errors`` of the rows, the scores among them.
-    study : mapping
-    dropped : int
-        Systems that were certified on these clients and are no longer among them.
-    order : sequence of str
-        The certified clients in the order in which the split drew them, where that is not the
-        order of their numbers.
-
-    Returns
-    -------
-    AfterLooking or None
-        None where there is nothing to choose from, or where rule and scores do not give the
-        issued certificates again, so that they cannot be had at another delta.
+    ``dropped`` systems were certified on these clients and are no longer among the ``declared``
+    ones; ``order`` has the certified clients as the split drew them, where that is not the order of
+    their numbers.  None where there is nothing to choose from, or where rule and scores do not give
+    the issued certificates again, so that they cannot be had at another delta.
     """
     held = held_out(declared)
     n_systems = len(held) + dropped
@@ -207,13 +165,7 @@ def after_looking(
 def certified_scores(
     errors: pd.DataFrame, order: Sequence[str] = ()
 ) -> dict[tuple[Any, ...], list[float]]:
-    """Return clients' scores by label, predictor, seed, group and shift, in the split's order.
-
-    Parameters
-    ----------
-    errors, order
-        As for `after_looking`.
-    """
+    """Return clients' scores by label, predictor, seed, group and shift, in the split's order."""
     scores = {}
     for key, own in errors.groupby([*SYSTEM, "group", "shift"], sort=False):
         by_client = own.set_index(own["client"].astype(str))["error"]
@@ -253,12 +205,7 @@ def _left(row: Mapping[str, Any], value: float, mean: float) -> float:
 def dropped_systems(rows: pd.DataFrame, scorings: Sequence[Mapping[str, Any]]) -> int:
     """Count systems on the record of a run's certified clients that its rows do not hold.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        All rows of the run.
-    scorings : sequence of mapping
-        ``RunRecord.scorings``: cells that scored held-out clients, by split.
+    ``scorings`` are those of its ``RunRecord``: cells that scored held-out clients, by split.
     """
     here = set(rows["cell"])
     splits = {one.get("split") for one in scorings if one.get("cell") in here}

@@ -62,14 +62,7 @@ def joined(
 ) -> pd.DataFrame:
     """Join tables of cells, each record beside its model's label and seed.
 
-    Parameters
-    ----------
-    tables : iterable of (label, seed, records)
-        What `cell_tables` lists.
-    columns : sequence of str
-        Columns of the frame; what a record lacks is ``fill``.
-    numbers : sequence of str
-        Columns that become floats; non-numbers become NaN.
+    What a record lacks is ``fill``; ``numbers`` become floats, NaN where they are none.
     """
     rows = [
         {**{name: record.get(name, fill) for name in columns}, "label": label, "seed": seed}
@@ -118,11 +111,7 @@ def half_width(values: pd.Series) -> float:
 def over_clients_and_seeds(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
     """Mean of a value over clients, then over seeds, with both spreads.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``by``, the mean under the value's own name, ``half`` (of the 95% t-interval over clients,
-        each averaged over seeds), ``sd_seeds n_clients n_seeds``.
+    ``half`` is of the 95% t-interval over clients, each averaged over seeds.
     """
     seeds = frame.groupby([*by, "seed"], dropna=False)[value].mean().groupby(by, dropna=False)
     clients = frame.groupby([*by, "client"], dropna=False)[value].mean().groupby(by, dropna=False)
@@ -146,18 +135,8 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
 
     The difference of two models is taken client by client on the seeds both have, averaged over
     seeds, and put to a paired t-test over clients.  The same errors decide which model is lowest,
-    so p-values are corrected after Holm over all pairs, not only those with the lowest.
-    ``tied`` are the lowest model itself and those whose corrected p-value is above 0.05.
-
-    Parameters
-    ----------
-    errors : pandas.DataFrame
-        ``client_errors`` of the new clients without shift.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor group difference difference_lower difference_upper p_holm tied``.
+    so p-values are corrected after Holm over all pairs, not only those with the lowest. ``tied``
+    are the lowest model itself and those whose corrected p-value is above 0.05.
     """
     names = ["difference", "difference_lower", "difference_upper", "p_holm", "tied"]
     if errors.empty:
@@ -363,15 +342,7 @@ def client_errors(rows: pd.DataFrame, metric: str = "error") -> pd.DataFrame:
 
 
 def labels_in(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> list[str]:
-    """Labels of the methods in the study's order, then any others by name.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run.
-    study_methods : sequence
-        ``methods`` of the resolved study: names, or mappings with ``name`` and ``label``.
-    """
+    """Labels of the methods in the study's order, then any others by name."""
     present = set(rows.loc[rows["method"] != "", "label"])
     declared = [
         str(entry.get("label") or entry.get("name")) if isinstance(entry, dict) else str(entry)
@@ -393,13 +364,6 @@ def serving_steps(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> d
 
     A label is left out where they are not known: systems trained elsewhere, and methods from
     outside the package whose new clients train.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run.
-    study_methods : sequence
-        ``methods`` of the resolved study.
     """
     settings = {
         str(entry.get("label") or entry.get("name")): entry
@@ -432,13 +396,7 @@ def primary_predictor(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def dealt_shifts(errors: pd.DataFrame) -> tuple[str, ...]:
-    """List the shifts under which none of the unshifted new clients is served, but others are.
-
-    Parameters
-    ----------
-    errors : pandas.DataFrame
-        ``client_errors`` of the rows.
-    """
+    """List the shifts under which none of the unshifted new clients is served, but others are."""
     novel = errors[errors["group"] == "novel"]
     own = {str(shift): set(part["client"]) for shift, part in novel.groupby("shift", sort=False)}
     plain = own.pop("none", set())

@@ -66,20 +66,10 @@ def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
     move the clients' means, so their share is counted more than once and the interval errs on the
     wide side.  With one seed it is over clients alone.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run, or their ``client_errors`` (then nothing is known of training errors).
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seen novel gap lower upper p p_holm n_seen n_novel n_seeds training
-        out_of_sample``: errors and gaps as fractions, the 95% interval, and the two-sided p of no
-        gap, by itself and corrected over the models after Holm; ``training``, the seen clients'
-        error on the data they trained on, where measured, and ``out_of_sample``, how far ``seen``
-        is above it.  ``gap`` is the participation gap beside that out-of-sample gap (Yuan,
-        Morningstar, Ning, Singh, 2022).  Smallest gap first.
+    ``p`` is two-sided, of no gap, and ``p_holm`` corrected over the models.  ``training``, known of
+    rows and not of ``client_errors``, is the seen clients' error on the data they trained on, and
+    ``out_of_sample`` how far ``seen`` is above it; ``gap`` is the participation gap beside that
+    out-of-sample gap (Yuan, Morningstar, Ning, Singh, 2022).  Smallest gap first.
     """
     errors = _unshifted(client_errors(rows))
     gaps = []
@@ -105,15 +95,10 @@ def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
 def gap_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     """Compare the gaps of every two models, on the same clients and seeds.
 
-    The difference of two gaps is the gap of the differences that the two models' errors make
-    client by client; its interval is that of :func:`gap_intervals`, and p-values are corrected
-    after Holm over all pairs, for the data that test also say which gap is smallest.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor other other_predictor difference p p_holm``, ``difference`` being the gap
-        of ``label`` minus that of ``other``; each pair once.
+    The difference of two gaps is the gap of the differences that the two models' errors make client
+    by client; its interval is that of :func:`gap_intervals`, and p-values are corrected after Holm
+    over all pairs, for the data that test also say which gap is smallest. ``difference`` is the gap
+    of ``label`` minus that of ``other``; each pair stands there once.
     """
     errors = _unshifted(client_errors(rows))
     models = list(dict.fromkeys(errors[MODEL].itertuples(index=False, name=None)))
@@ -141,18 +126,9 @@ def gaps_less_alone(rows: pd.DataFrame) -> pd.DataFrame:
     on the seeds that both models have, with the 95% interval of :func:`gap_intervals` for these
     differences.  Of several such models the first by label counts.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run, or their ``client_errors``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor alone alone_gap gap lower upper``, a row for every model that does learn
-        from others: the label and the gap of the one that learns alone, on the clients and seeds
-        that both have; the gap less that, and its interval, as fractions.  Empty where no model of
-        the run learns alone.
+    Columns ``label predictor alone alone_gap gap lower upper``, a row for every model that does
+    learn from others: label and gap of the one that learns alone, on the clients and seeds that
+    both have; the gap less that.  Empty where no model of the run learns alone.
     """
     errors = _unshifted(client_errors(rows))
     models = list(errors[MODEL].drop_duplicates().itertuples(index=False, name=None))

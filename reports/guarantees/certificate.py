@@ -63,12 +63,7 @@ NAME_ONE = "Name a model by certify_model, before the scores, for one to lead."
 
 
 def system_called(row: Any, names: Names, *, several_seeds: bool) -> str:
-    """Name a model, with its seed where there are several.
-
-    >>> system_called({"label": "a", "predictor": "", "seed": 1}, {("a", ""): "A"},
-    ...               several_seeds=True)
-    'A of seed 1'
-    """
+    """Name a model, with its seed where there are several."""
     return names[model_of(row)] + (f" of seed {int(row['seed'])}" if several_seeds else "")
 
 
@@ -118,21 +113,9 @@ def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.
     """Return the first certificate of the mean error that the study declares, for every model.
 
     Choosing the smallest of several after looking would void the guarantee; the order in the study
-    was fixed before.
-
-    Parameters
-    ----------
-    bounds : pandas.DataFrame
-        ``bound_frame`` of the rows.
-    study : mapping
-        The resolved study.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Its rows of one rule and delta per model, one for each seed.  ``mostly`` is whether it is
-        over a pool most of which was scored; ``shown`` is the value or, where ``mostly``, what it
-        leaves for the pool's other clients, who are like new clients.
+    was fixed before.  Rows of ``bound_frame`` of one rule and delta per model, one for each seed:
+    ``mostly`` is whether it is over a pool most of which was scored; ``shown`` is the value or,
+    where ``mostly``, what it leaves for the pool's other clients, who are like new clients.
     """
     frame = bounds[
         (bounds["shift"] == "none") & (bounds["population"] == "unseen-client") & bounds["rigorous"]
@@ -151,14 +134,10 @@ def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.
 def answer_certificate(material: Material) -> Answer | None:
     """State the declared certificate of the system that was chosen before looking.
 
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``value``, ``certified`` (mean of the clients it was made from), ``worst``
-        (their worst), ``n_clients``, ``delta``, ``n_systems`` (how many share delta) and, where
-        those could be computed, ``after_looking``.  Where nothing chose a system, they are of the
-        smallest of all certificates at its share of delta or, where that is unknown, of one that
-        no score chose, and the sentence says so.
+    In ``numbers`` ``certified`` is the mean of the clients it was made from, ``worst`` their worst,
+    ``n_systems`` how many share delta.  Where nothing chose a system, they are of the smallest of
+    all certificates at its share of delta or, where that is unknown, of one that no score chose,
+    and the sentence says so.
     """
     declared = declared_certificates(material.bounds, material.study)
     if declared.empty:
@@ -324,24 +303,10 @@ def afterwards_frame(
 ) -> pd.DataFrame:
     """Put the default rule beside the declared ones, on the same scores at the same delta.
 
-    Parameters
-    ----------
-    bounds : pandas.DataFrame
-        ``bound_frame`` of a run.
-    errors : pandas.DataFrame
-        ``client_errors`` of its rows.
-    study : mapping
-    order : sequence of str
-        As for `after_looking`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed delta n_clients pool mean_error bound value issued``, a line for each
-        certificate of the mean without shift, ``issued`` being ``before`` or ``afterwards``.  Empty
-        where the study declares the default.  Left out are systems whose certificates their scores
-        do not give again, and randomised predictors of a pool: in pools the default is about scores
-        as measured.
+    A line for each certificate of the mean without shift, ``issued`` being ``before`` or
+    ``afterwards``.  Empty where the study declares the default.  Left out are systems whose
+    certificates their scores do not give again, and randomised predictors of a pool: in pools the
+    default is about scores as measured.
     """
     columns = [*SYSTEM, "delta", "n_clients", "pool", "mean_error", "bound", "value", "issued"]
     means = held_out(bounds)

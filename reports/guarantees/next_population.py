@@ -65,21 +65,9 @@ def draw_populations(
 ) -> Figure:
     """Draw certified error against radius, one panel per ball, one line per trained model.
 
-    Marks are measured errors of new clients whose population lies at a known radius.  Of more
-    than eight methods the five of least certified error are in colour.
-
-    Parameters
-    ----------
-    curves : pandas.DataFrame
-        ``population_curves``.
-    points : pandas.DataFrame
-        ``population_points``.
-    looks : mapping
-        Colour and mark per label.
-    targets : sequence of float
-        Errors that the study wants to stay below.
-    width : float
-        Inches.
+    Marks are measured errors of new clients whose population lies at a known radius, dashed lines
+    the ``targets`` that the study wants to stay below.  Of more than eight methods the five of
+    least certified error are in colour.
     """
     balls = [ball for ball in BALLS if (curves["ball"] == ball).any()]
     columns = min(2 if width >= 5 else 1, len(balls))
@@ -208,13 +196,7 @@ def _broken(own: pd.DataFrame, ball: str) -> dict[str, str]:
 
 
 def asked_radii(rows: pd.DataFrame) -> pd.DataFrame:
-    """List certified errors at the radii that a study asks for.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed ball radius value delta``.
-    """
+    """List certified errors at the radii that a study asks for."""
     own = rows[(rows["metric"] == "certified_population") & (rows["term"] == "")]
     told = own["bound"].str.extract(
         r"^r0:(?P<ball>tv|kl|chi2|subgroup)(?:_ball)?@(?P<radius>[^@]+)$"
@@ -227,11 +209,7 @@ def asked_radii(rows: pd.DataFrame) -> pd.DataFrame:
 def measured_frame(curves: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
     """Set every measured population beside what each ball certifies at its distance.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``population_points`` with a column ``certified_<ball>`` for each ball of the curves; NaN
-        where no radius of the ball reaches the population.
+    NaN where no radius of the ball reaches the population.
     """
     frame = points.copy()
     for ball in (ball for ball in BALLS if (curves["ball"] == ball).any()):
@@ -367,10 +345,7 @@ _TRAINED = [*MODEL, "seed"]
 def next_client_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Set each model's interval beside the share of new clients whose error lies in it.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed value lower upper delta n_clients inside n_novel``.
+    Columns ``label predictor seed value lower upper delta n_clients inside n_novel``.
     """
     told = rows[rows["metric"] == "next_client_interval"]
     frame = primary_predictor(told[[*_TRAINED, "value", "lower", "upper", "delta", "n_clients"]])

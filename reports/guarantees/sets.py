@@ -56,13 +56,10 @@ def _unshifted(frame: pd.DataFrame) -> pd.DataFrame:
 def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """List every threshold of every trained model.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed bound shift severity score form value delta n_clients population
-        sampling rigorous reason alpha pool left_out``: ``score`` is the bound's name without its
-        ``form``, which is empty, ``confident`` or ``pooled``; ``alpha`` is the miss rate of its
-        score's sets, ``left_out`` how many clients are in no pool, NaN if none.
+    Columns ``label predictor seed bound shift severity score form value delta n_clients population
+    sampling rigorous reason alpha pool left_out``: ``score`` is the bound's name without its
+    ``form``; ``alpha`` is the miss rate of its score's sets, ``left_out`` how many clients are in
+    no pool, NaN if none.
     """
     told = rows[(rows["metric"] == "set_threshold") & (rows["status"] != "failed")]
     facts = ["value", "delta", "n_clients", "population", "sampling", "rigorous", "message"]
@@ -80,13 +77,9 @@ def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
 def sets_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Means over new clients and seeds of what sets by every threshold hold.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor bound shift severity score form coverage set_size set_single n_clients
-        n_seeds alpha threshold error promised``: ``threshold`` is the largest of the seeds',
-        ``error`` the mean error of the same clients, ``promised`` whether a certificate covers the
-        condition.
+    Columns ``label predictor bound shift severity score form coverage set_size set_single n_clients
+    n_seeds alpha threshold error promised``: ``threshold`` is the largest of the seeds', ``error``
+    the mean error of the same clients, ``promised`` whether a certificate covers the condition.
     """
     chosen = rows["metric"].isin(_MEASURED) & (rows["client"] == "") & (rows["status"] != "failed")
     told = _unshifted(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "n_clients"]])
@@ -295,11 +288,7 @@ _ALIKE = 0.01
 def answer_sets(material: Material) -> Answer | None:
     """Say how much new clients' sets hold and how many labels they have, from method to method.
 
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``promised``, ``coverage_lowest``, ``coverage_highest``, ``size_least``,
-        ``size_most`` and ``pooled_lowest``, all of the first score that the study lists.
+    All ``numbers`` are of the first score that the study lists.
     """
     every = primary_predictor(material.ordered(sets_frame(material.rows)))
     every = every[every["shift"] == "none"]

@@ -201,13 +201,8 @@ FEWEST = 3  # models that can be ranked
 def references(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Map each label to that of the same method trained on every client but the new ones.
 
-    A study trains such models where ``evaluation.given_up`` is set.  Without held-out clients
-    its usual models already are such, and models that a route trains are compared with them.
-
-    Parameters
-    ----------
-    configs : iterable of mapping
-        Configurations of the run's cells; those of the split are ignored.
+    A study trains such models where ``evaluation.given_up`` is set.  Without held-out clients its
+    usual models already are such, and models that a route trains are compared with them.
     """
     kinds: dict[str, str] = {}
     whole: dict[str, str] = {}
@@ -236,23 +231,9 @@ def slack_frame(
 ) -> pd.DataFrame:
     """Break down how far every unshifted bound on new clients is from what was measured.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run.
-    reference : mapping
-        ``references`` of its cells.
-    bounds : pandas.DataFrame, optional
-        ``bound_frame`` of the rows where it is known.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed bound rigorous vacuous value measured lower upper n_novel slack`` and
-        the parts that add up to ``slack``: ``given_up other_clients client_sampling sample_level
-        monte_carlo``.  ``lower`` and ``upper`` are the 95% t-interval of ``measured`` over the
-        new clients.  Where a label has no reference, ``given_up`` is NaN and the other parts
-        add up to ``slack``.
+    ``PARTS`` add up to ``slack``; ``lower`` and ``upper`` are the 95% t-interval of ``measured``
+    over the new clients.  Where a label has no ``reference``, ``given_up`` is NaN and the other
+    parts add up to ``slack``.
     """
     bounds = bound_frame(rows) if bounds is None else bounds
     bounds = bounds[(bounds["shift"] == "none") & (bounds["population"] == "unseen-client")]
@@ -359,17 +340,8 @@ def _points(value: float) -> str:
 def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
     """Rank correlation of each bound's values with what was measured, across trained models.
 
-    Parameters
-    ----------
-    bounds, gaps : pandas.DataFrame
-        ``bound_frame`` and ``gap_frame`` of the rows.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``bound delta rigorous n_models n_vacuous tau_gap n_gap tau_error n_error``: Kendall's tau-b
-        with the generalization gap (new- minus seen-client error) and with the new-client error;
-        NaN for fewer than three models, or where either side is constant.
+    Kendall's tau-b with the generalization gap (new- minus seen-client error) and with the
+    new-client error; NaN for fewer than three models, or where either side is constant.
     """
     bounds = bounds[(bounds["shift"] == "none") & bounds["population"].ne("one-client")]
     both = bounds.merge(gaps[[*MODEL, "seed", "gap"]], on=[*MODEL, "seed"], how="left")

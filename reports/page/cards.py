@@ -67,13 +67,7 @@ def certify_command(certificate: Mapping[str, Any], scores: str, *, seed: int = 
 
 
 def cards(material: Material) -> dict[str, str]:
-    """Make the cards of a run and the files of scores their commands read.
-
-    Returns
-    -------
-    dict
-        File name below the run directory to text.
-    """
+    """Make the cards of a run and the files of scores their commands read, by their names."""
     study, env, errors = material.study, material.run.env, material.errors
     issued, facts = _by(material.bounds, "label", "seed"), _by(material.ledger, *_ISSUED)
     held = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]

@@ -52,13 +52,7 @@ _SOURCES = {
 
 @cache
 def bibliography() -> dict[str, str]:
-    """Map each key of the shipped bibliography to its BibTeX entry.
-
-    Examples
-    --------
-    >>> bibliography()["baxter2000"].splitlines()[0]
-    '@article{baxter2000,'
-    """
+    """Map each key of the shipped bibliography to its BibTeX entry."""
     text = (resources.files("latecomer.reports") / "references.bib").read_text("utf-8")
     entries = [entry.strip() for entry in text.split("\n\n") if entry.strip()]
     return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}
@@ -67,15 +61,8 @@ def bibliography() -> dict[str, str]:
 def own_entry(versions: Iterable[str]) -> str:
     """Return the BibTeX entry of latecomer itself, in the versions that wrote a run's rows.
 
-    Examples
-    --------
-    >>> print(own_entry(["0.1.0"]))
-    @misc{latecomer,
-      title = {latecomer: theory and evaluation companion for personalized federated learning},
-      author = {{The latecomer authors}},
-      howpublished = {Python package},
-      note = {Version 0.1.0}
-    }
+    >>> own_entry(["0.1.0"]).splitlines()[-2:]
+    ['  note = {Version 0.1.0}', '}']
     """
     told = ", ".join(sorted(version for version in set(versions) if version))
     fields = {
@@ -96,19 +83,9 @@ def citations(
 ) -> str:
     """Collect the BibTeX entries that methods, sources of bounds and tests call for.
 
-    Parameters
-    ----------
-    methods : iterable of str
-        Names of methods, which say whom they cite.
-    sources : iterable of str
-        The ``source`` facts of certificates.
-    tests : iterable of str
-        Keys of the bibliography.
-    outside : mapping, optional
-        Whom methods of other packages cite, as their run recorded it.
+    ``tests`` are keys of the bibliography; ``outside`` says whom methods of other packages cite, as
+    their run recorded it.
 
-    Examples
-    --------
     >>> cited = citations(["pefll"], ["Baxter (2000), Theorem 4"])
     >>> [line for line in cited.splitlines() if line.startswith("@")]
     ['@inproceedings{scott2024,', '@article{baxter2000,']
@@ -234,13 +211,7 @@ def command(study: Mapping[str, Any], env: Mapping[str, Any]) -> str:
 def protocols(
     rows: pd.DataFrame, study: Mapping[str, Any], labels: Sequence[str]
 ) -> list[dict[str, str]]:
-    """Say for each method how it serves a new client, and all its settings.
-
-    Returns
-    -------
-    list of dict
-        ``label protocol settings defaults``: what the study gave, and what it left as it is.
-    """
+    """Say for each method how it serves a new client, and what the study set and left as it is."""
     served = personalization(rows)
     given: dict[str, dict[str, Any]] = {}
     for entry in study.get("methods") or ():
@@ -268,15 +239,7 @@ def _left(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def statement(
     rows: pd.DataFrame, study: Mapping[str, Any], scorings: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """State the protocol in sentences: groups, choices, masking, seeds, scoring, statistics.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-    study : mapping
-    scorings : sequence of mapping
-        ``RunRecord.scorings``.
-    """
+    """State the protocol in sentences: groups, choices, masking, seeds, scoring, statistics."""
     sizes, split = group_sizes(rows), dict(study.get("split") or {})
     seeds = sorted({int(seed) for seed in rows["seed"].dropna()})
     train = dict(study.get("train") or {})

@@ -34,15 +34,6 @@ def under_shown_names(run: RunRecord) -> RunRecord:
 
     Models whose label is their method's plain name are renamed, and so are those trained beside
     them (``fedma r1:tuned``); a label that the study gave stays. The run directory is not touched.
-
-    Parameters
-    ----------
-    run : RunRecord
-
-    Returns
-    -------
-    RunRecord
-        The same object where there is nothing to rename.
     """
     rows, methods = run.rows, list(run.study.get("methods") or ())
     own = rows["method"].isin(list(shown_names()))
@@ -105,13 +96,7 @@ _DID = {"seen": "trained", "certification": "held out", "novel": "new"}
 
 
 def about(material: Material) -> str:
-    """Name data, clients, rounds, seeds and network, as far as the run has them on record.
-
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-    """
+    """Name data, clients, rounds, seeds and network, as far as the run has them on record."""
     study = material.study
     rounds, seeds = (study.get("train") or {}).get("rounds"), material.rows["seed"].nunique()
     target = str((study.get("model") or {}).get("target") or "")
@@ -346,11 +331,6 @@ def says_nothing(*parts: Sequence[tuple[Shown, int]]) -> bool:
     """Say whether a chapter holds nothing but sentences: that nothing was asked for, or measured.
 
     The navigation leaves such a chapter out.
-
-    Examples
-    --------
-    >>> says_nothing([], [(Text("The study asked for no shift."), 3)])
-    True
     """
     return all(isinstance(block, Text) for part in parts for block, _ in part)
 

@@ -60,18 +60,7 @@ def only_runs(study: Mapping[str, Any]) -> str:
 
 
 def asking(study: Mapping[str, Any], asks: Sequence[str]) -> dict[str, Any]:
-    """Return a study that asks something else of the same run.
-
-    Raises
-    ------
-    InputError
-        A question is unknown.
-
-    Examples
-    --------
-    >>> asking({"asks": ["gap"], "question": "How large is the gap?"}, ["shift"])["asks"]
-    ['shift']
-    """
+    """Return a study that asks something else of the same run."""
     for kind in asks:
         if kind not in ASKS:
             raise InputError(f"asks must be among {', '.join(ASKS)}, got {kind!r}")
@@ -84,13 +73,6 @@ def asking(study: Mapping[str, Any], asks: Sequence[str]) -> dict[str, Any]:
 def asked(study: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what a study asks; where it does not say, guess from its other settings.
 
-    Parameters
-    ----------
-    study : mapping
-        The resolved study.
-
-    Examples
-    --------
     >>> asked({"asks": ["gap"]}), asked({"paper": ["odpfl:Table 1"]})
     (('gap',), ('paper',))
     >>> asked({"shifts": {"blur": [1.0]}}), asked({"methods": ["pefll"]})
@@ -117,16 +99,6 @@ def answers(material: Material) -> list[Answer]:
     """Answer a study's questions in their order; leave out those that the run cannot answer.
 
     A run that answers none of them is still asked how well it serves new clients.
-
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    list of Answer
-        Empty where nothing was measured.
     """
     given = [ASKS[kind](material) for kind in asked(material.study)]
     said = [one for one in given if one is not None]
@@ -138,13 +110,7 @@ MOST_ANSWERS = 6
 
 
 def ranking(frame: pd.DataFrame) -> str:
-    """Say from what to what methods err on new clients, and name one only if a test does.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``accuracy_frame`` of the rows.
-    """
+    """Say from what to what methods err on new clients, and name one only if a test does."""
     frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean", kind="stable")
     return " ".join(said_of_errors(frame)) if len(frame) else "No new client was measured."
 
@@ -186,18 +152,9 @@ def answers_by_method(
 ) -> list[dict[str, str]]:
     """Answer the study's question once per method, lowest new-client error first.
 
-    Parameters
-    ----------
-    frame, bounds : pandas.DataFrame
-        ``accuracy_frame`` and ``bound_frame`` of the rows.
-    study : mapping
-
-    Returns
-    -------
-    list of dict
-        ``label``, ``subject`` (its name before a verb), ``measured`` (about the measured error),
-        ``certified`` (about its certificate, empty when there is none) and ``terms`` (what the
-        certificate is about and what it cost).
+    ``subject`` is its name before a verb, ``measured`` about the measured error, ``certified``
+    about its certificate, empty when there is none, and ``terms`` what that is about and what it
+    cost.
     """
     frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
     declared = declared_certificates(bounds, study)

@@ -56,18 +56,9 @@ def neutral_severity(shift: str) -> float:
 def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
     """Set every new client's error under every shift beside its error before.
 
-    Parameters
-    ----------
-    errors : pandas.DataFrame
-        ``client_errors`` of the rows.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The ``errors`` of new clients under a shift, with ``error_before`` (under the
-        matched control, where another data set has one), ``paired`` (False where the shift draws
-        other clients: then ``error_before`` is the mean of the unshifted ones) and ``distance``
-        (of the severity from the one that changes nothing; from 0 where that is unknown).
+    ``error_before`` is under the matched control, where another data set has one; where the shift
+    draws other clients, who are not ``paired``, it is the mean of the unshifted ones.  ``distance``
+    is that of the severity from the one that changes nothing, from 0 where that is unknown.
     """
     errors = primary_predictor(errors)
     errors = errors[errors["group"] == "novel"]
@@ -106,20 +97,12 @@ def at_severest(shifted: pd.DataFrame) -> pd.DataFrame:
 def loss_frame(shifted: pd.DataFrame) -> pd.DataFrame:
     """Say what every model loses under every shift, on the new clients of both conditions.
 
-    Parameters
-    ----------
-    shifted : pandas.DataFrame
-        ``shifted_errors``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor shift severity before after loss doubles wrong n_clients n_seeds``: errors
-        before the shift and at its severest value, ``loss`` their difference, ``wrong`` how many
-        samples were wrong before (seeds averaged; NaN where samples were not counted), and
-        ``doubles`` the measured severity nearest to no shift at which the error has doubled: it is
-        at least twice that before, is above it beyond chance, and at least ``LEAST_WRONG`` samples
-        were wrong before.  Otherwise NaN, and so where the start is unknown or clients are others.
+    ``shifted`` are ``shifted_errors``: errors ``before`` and, at the severest value, ``after`` a
+    shift. ``wrong`` is how many samples were wrong before (seeds averaged; NaN where samples were
+    not counted), and ``doubles`` the measured severity nearest to no shift at which the error has
+    doubled: it is at least twice that before, is above it beyond chance, and at least
+    ``LEAST_WRONG`` samples were wrong before.  Otherwise NaN, and so where the start is unknown or
+    clients are others.
     """
     shifted = shifted.assign(lost=shifted["error"] - shifted["error_before"])
     doubled = _doubled(shifted)
@@ -223,16 +206,7 @@ def draw_robustness(
     """Draw one panel per shift: error against severity, with 95% intervals over clients.
 
     All panels share one axis of errors.  Curves are named at their right ends in the last panel of
-    a row, where there is room for it.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``label predictor shift severity start place mean lower upper``, by ``curves_from_start``.
-    names, looks : mapping
-        What models are called, and how each label is drawn.
-    width : float
-        Inches.
+    a row, where there is room for it.  ``frame`` is by ``curves_from_start``.
     """
     shifts = list(dict.fromkeys(frame["shift"]))
     # Names right of a fourth panel, alone in its row, would push the others apart.
@@ -295,16 +269,8 @@ def _names(
 def answer_shift(material: Material) -> Answer | None:
     """Say from what to what models lose under the shifts, and what is beyond chance.
 
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``least_loss`` and ``most_loss`` (means over shifts, each at its severest),
-        ``hardest_loss`` (mean over models under the hardest shift) and ``n_shifts``.
+    In ``numbers`` ``least_loss`` and ``most_loss`` are means over shifts, each at its severest, and
+    ``hardest_loss`` is the mean over models under the hardest shift.
     """
     shifted = shifted_errors(material.errors)
     frame = loss_frame(shifted)
