@@ -7,7 +7,13 @@ from typing import Any
 import pandas as pd
 
 from latecomer.eval.results.rows import RunRecord, load_run
-from latecomer.reports.frames.errors import CONDITION, MODEL, client_errors, half_width
+from latecomer.reports.frames.errors import (
+    CONDITION,
+    MODEL,
+    client_errors,
+    half_width,
+    study_methods,
+)
 
 
 def compare_runs(first: str | Path, second: str | Path) -> dict[str, Any]:
@@ -39,7 +45,8 @@ def settings_frame(first: RunRecord, second: RunRecord) -> pd.DataFrame:
     Methods are compared under their labels, whatever their order; of a method that only one run
     has, the name is listed.
     """
-    told, methods = [_told(run) for run in (first, second)], [_methods(r) for r in (first, second)]
+    told = [_told(run) for run in (first, second)]
+    methods = [study_methods(run.study.get("methods") or ()) for run in (first, second)]
     for text, own, others in zip(told, methods, reversed(methods), strict=True):
         for label, entry in own.items():
             both = label in others
@@ -111,11 +118,6 @@ def _told(run: RunRecord) -> dict[str, str]:
     study = {name: value for name, value in run.study.items() if name != "methods"}
     about = ("git_commit", "device", "python", "versions")
     return _flat(study) | _flat({name: run.env.get(name) for name in about}, "made with")
-
-
-def _methods(run: RunRecord) -> dict[str, dict[str, Any]]:
-    entries = [m if isinstance(m, dict) else {"name": m} for m in run.study.get("methods") or ()]
-    return {str(entry.get("label") or entry.get("name")): entry for entry in entries}
 
 
 def _flat(value: Any, key: str = "") -> dict[str, str]:

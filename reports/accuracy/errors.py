@@ -14,19 +14,13 @@ from latecomer.certify.page.svg import INK, WIDE
 from latecomer.certify.words import DASH, count, percent, points
 from latecomer.reports.display.drawing import Looks, beside, sheet, styled
 from latecomer.reports.display.errors_figure import draw_intervals
-from latecomer.reports.display.naming import (
-    Names,
-    as_subject,
-    beyond_chance,
-    model_names,
-    model_of,
-    standing,
-)
+from latecomer.reports.display.naming import Names, as_subject, beyond_chance, model_names, standing
 from latecomer.reports.display.pictures import Plot, Table, counted, over_seeds, plus_minus
 from latecomer.reports.display.section import Answer, Block, Material, Question, Section, Text
 from latecomer.reports.frames.errors import (
     MODEL,
     by_model,
+    model_of,
     personalization,
     primary_predictor,
     records,

@@ -14,18 +14,24 @@ from latecomer.certify.words import DASH, count, listing, percent, points
 from latecomer.reports.display.drawing import Looks, styled
 from latecomer.reports.display.errors_figure import NARROW_BELOW, model_rows
 from latecomer.reports.display.naming import (
-    Model,
     Names,
     as_subject,
     beyond_chance,
     model_names,
-    model_of,
     standing,
     worse_than,
 )
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Answer, Material, Question
-from latecomer.reports.frames.errors import CONFIDENCE, MODEL, by_model, primary_predictor, records
+from latecomer.reports.frames.errors import (
+    CONFIDENCE,
+    MODEL,
+    Model,
+    by_model,
+    model_of,
+    primary_predictor,
+    records,
+)
 from latecomer.reports.frames.gaps import gap_pairs
 from latecomer.reports.words import (
     LESS_ALONE,

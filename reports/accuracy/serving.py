@@ -22,6 +22,7 @@ from latecomer.reports.frames.errors import (
     joined,
     primary_predictor,
     records,
+    unshifted,
 )
 from latecomer.reports.words import interval
 
@@ -51,9 +52,8 @@ def serving_frame(tables: CellTables, rows: pd.DataFrame) -> pd.DataFrame:
         return frame.assign(bytes=[], error=[])
     frame["client"] = [f"{float(name):.0f}" for name in frame["client"]]
     frame["bytes"] = frame["down_bytes"] + frame["up_bytes"]
-    errors = client_errors(rows)
-    errors = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
-    errors = primary_predictor(errors)[["label", "seed", "client", "error"]]
+    errors = primary_predictor(unshifted(client_errors(rows)))
+    errors = errors[["label", "seed", "client", "error"]]
     return frame.merge(errors, on=["label", "seed", "client"], how="left")
 
 

@@ -22,6 +22,7 @@ from latecomer.reports.display.drawing import (
     sheet,
     shown,
     styled,
+    until_round,
 )
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot, Table
@@ -78,25 +79,20 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
                 color=looks[label].colour, linestyle=LINES[group], linewidth=1.5 if whole else 1.0,
                 markersize=3.6,
             )  # fmt: skip
-    along_rounds(axes)
-    axes.set_xlabel("rounds of training")
+    until_round(axes, float(np.max(frame["round"])))
     axes.set_ylabel("error (%)")
     axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0, right=float(np.max(frame["round"])) * 1.02)
-    axes.grid()
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=looks[label].colour,
-            marker=looks[label].mark,
-            label=shown(model_called(label)),
-        )
-        for label in labels
-    ]
+    handles = _method_handles(labels, looks)
     handles += [Line2D([], [], color=INK, linestyle=LINES[g], label=f"{g} data") for g in groups]
     figure.legend(handles=handles, loc="outside lower center", ncols=2 if narrow else 5)
     return figure
+
+
+def _method_handles(labels: Sequence[str], looks: Looks) -> list[Line2D]:
+    return [
+        Line2D([], [], color=one.colour, marker=one.mark, label=shown(model_called(label)))
+        for label, one in ((label, looks[label]) for label in labels)
+    ]
 
 
 def describe_training(frame: pd.DataFrame) -> str:
@@ -325,21 +321,9 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    along_rounds(axes)
-    axes.set_xlabel("rounds of training")
+    until_round(axes, float(np.max(frame["round"])))
     axes.set_ylabel("squared gradient norm")
-    axes.set_xlim(left=0, right=float(np.max(frame["round"])) * 1.02)
-    axes.grid()
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=looks[name].colour,
-            marker=looks[name].mark,
-            label=shown(model_called(name)),
-        )
-        for name in names
-    ]
+    handles = _method_handles(names, looks)
     handles += [
         Line2D([], [], color=INK, linestyle=line, label=words) for words, line in _LINES.values()
     ]

@@ -24,6 +24,7 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     records,
     split_tables,
+    unshifted,
 )
 from latecomer.reports.guarantees.answer import least_price
 from latecomer.reports.guarantees.certificate import declared_certificates
@@ -51,8 +52,7 @@ def _few(material: Material) -> Iterator[Found]:
 
 def _hopeless(material: Material) -> Iterator[Found]:
     declared = held_out(declared_certificates(material.bounds, material.study))
-    errors = material.errors
-    scored = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]
+    scored = unshifted(material.errors, "certification")
     names = model_names(declared)
     for (label, predictor), own in declared[declared["value"] >= 1].groupby(MODEL, sort=False):
         rule = str(own["bound"].iloc[0]).partition(":")[2]
@@ -138,8 +138,7 @@ def _shifted(material: Material) -> Iterator[Found]:
 
 
 def _few_points(material: Material) -> Iterator[Found]:
-    errors = material.errors
-    plain = errors[(errors["shift"] == "none") & errors["group"].isin(["certification", "novel"])]
+    plain = unshifted(material.errors, "certification", "novel")
     sizes = plain.drop_duplicates(["group", "client"])
     few = sizes[sizes["n_query"] < FEW_POINTS]
     if len(few) > SHARE * len(sizes):
@@ -253,11 +252,8 @@ def _risen_losses(material: Material) -> dict[tuple[str, int], tuple[str, float]
 
 def _held_by_means(material: Material, label: str, seeds: list[int]) -> str:
     """Say what a method's mean over seeds is with and without those that diverged."""
-    errors = primary_predictor(material.errors)
-    own = errors[
-        (errors["group"] == "novel") & (errors["shift"] == "none") & (errors["label"] == label)
-    ]
-    mean = own.groupby("seed")["error"].mean()
+    errors = unshifted(primary_predictor(material.errors))
+    mean = errors[errors["label"] == label].groupby("seed")["error"].mean()
     others = mean.drop(seeds, errors="ignore")
     if others.empty or len(others) == len(mean):
         return ""
@@ -269,8 +265,7 @@ def _held_by_means(material: Material, label: str, seeds: list[int]) -> str:
 
 
 def _winners(material: Material) -> Iterator[Found]:
-    errors = primary_predictor(material.errors)
-    plain = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    plain = unshifted(primary_predictor(material.errors))
     mean = plain.groupby(["seed", "label"])["error"].mean().unstack("label").dropna()
     if len(mean) < 2 or mean.shape[1] < 2:
         return
@@ -290,8 +285,7 @@ DRAWS = 400
 
 def _novel(material: Material) -> pd.DataFrame:
     """Return each method's mean error over seeds on each unshifted new client."""
-    errors = primary_predictor(material.errors)
-    plain = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    plain = unshifted(primary_predictor(material.errors))
     return plain.groupby(["method", "label", "client"], sort=False)["error"].mean().reset_index()
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.words import DASH, PLUS_MINUS, count, listing, percent
 from latecomer.eval.results.rows import Artifact
-from latecomer.reports.display.drawing import Looks, along_rounds, looks, sheet, shown, styled
+from latecomer.reports.display.drawing import Looks, looks, sheet, shown, styled, until_round
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section
@@ -351,12 +351,9 @@ def correlation_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE)
             mean.index, mean, marker=one.mark, color=one.colour, linestyle=one.line, markersize=3.6,
             label=shown(model_called(str(label))),
         )  # fmt: skip
-    along_rounds(axes)
-    axes.set_xlabel("rounds of training")
+    until_round(axes, float(frame["round"].max()))
     axes.set_ylabel("rank correlation")
     axes.set_ylim(min(0.0, 1.1 * float(frame["spearman"].min())), 1.02)
-    axes.set_xlim(0, 1.02 * float(frame["round"].max()))
-    axes.grid()
     figure.legend(loc="outside lower center", ncols=2 if width < 5 else 5)
     return figure
 

@@ -349,17 +349,15 @@ def likeness_frame(rows: pd.DataFrame) -> pd.DataFrame:
 def likeness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Say how many new clients are unlike the certified clients, by condition."""
     shown = pd.DataFrame(
-        [
-            {
-                "shift": row["shift"],
-                "severity": "" if pd.isna(row["severity"]) else f"{row['severity']:g}",
-                f"p at most {ALARM:g}": percent(row["alarms"]),
-                "median p": f"{row['median_p']:.2f}",
-                "new clients": str(row["n_novel"]),
-                "certified": str(int(row["n_certified"])),
-            }
-            for row in records(frame)
-        ]
+        {
+            "shift": row["shift"],
+            "severity": "" if pd.isna(row["severity"]) else f"{row['severity']:g}",
+            f"p at most {ALARM:g}": percent(row["alarms"]),
+            "median p": f"{row['median_p']:.2f}",
+            "new clients": str(row["n_novel"]),
+            "certified": str(int(row["n_certified"])),
+        }
+        for row in records(frame)
     )
     caption = (
         "How many new clients lie further from the seen ones than certified clients do, by their "

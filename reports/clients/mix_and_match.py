@@ -156,17 +156,15 @@ def mix_and_match_table(frame: pd.DataFrame) -> Table:
     """Show accuracies on the client's own body and on the others', per trained model."""
     summary = mix_and_match_summary(frame)
     shown = pd.DataFrame(
-        [
-            {
-                "method": model_called(row["label"]),
-                "seed": str(row["seed"]),
-                "accuracy on its own body": _with_sd(row["own"], row["own_sd"]),
-                "on the others'": _with_sd(row["others"], row["others_sd"]),
-                "no other body better": f"{row['best']} of {row['n_clients']}",
-                "clients": str(row["n_clients"]),
-            }
-            for row in records(summary)
-        ]
+        {
+            "method": model_called(row["label"]),
+            "seed": str(row["seed"]),
+            "accuracy on its own body": _with_sd(row["own"], row["own_sd"]),
+            "on the others'": _with_sd(row["others"], row["others_sd"]),
+            "no other body better": f"{row['best']} of {row['n_clients']}",
+            "clients": str(row["n_clients"]),
+        }
+        for row in records(summary)
     )
     caption = (
         f"Accuracy of a seen client's head on its query data; mean over clients {PLUS_MINUS} one "

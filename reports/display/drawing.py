@@ -273,6 +273,14 @@ def along_rounds(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
 
 
+def until_round(axes: Axes, last: float) -> None:
+    """Lay an axis along all rounds of a training."""
+    along_rounds(axes)
+    axes.set_xlabel("rounds of training")
+    axes.set_xlim(0, last * 1.02)
+    axes.grid()
+
+
 def apart(heights: Sequence[float], *, step: float, top: float) -> list[float]:
     """Move sorted heights as little as possible so that neighbours are at least ``step`` apart.
 

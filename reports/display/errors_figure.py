@@ -12,8 +12,8 @@ from latecomer.certify.page.svg import INK, WIDE
 from latecomer.certify.words import magnitude, percent
 from latecomer.eval.names import ROUTES
 from latecomer.reports.display.drawing import TERM_FILLS, Looks, sheet, styled
-from latecomer.reports.display.naming import Names, model_of
-from latecomer.reports.frames.errors import records
+from latecomer.reports.display.naming import Names
+from latecomer.reports.frames.errors import model_of, records
 
 # Inches; a narrower figure has its names above the rows, not beside the axis.
 NARROW_BELOW = 5.0

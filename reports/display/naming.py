@@ -2,16 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import pandas as pd
 
 from latecomer.certify.words import count, listing
 from latecomer.eval.names import ROUTES, method_facts
-from latecomer.reports.frames.errors import CONFIDENCE, MODEL, records
+from latecomer.reports.frames.errors import CONFIDENCE, Model, model_of, models_in, records
 from latecomer.reports.words import between
 
-Model = tuple[str, str]
 Names = Mapping[Model, str]
 """What every (label, predictor) is called."""
 
@@ -72,16 +70,6 @@ def as_subject(called: str) -> str:
     ('PeFLL', 'PeFLL, random weights,')
     """
     return f"{called}," if ", " in called else called
-
-
-def model_of(row: Mapping[str, Any]) -> Model:
-    """Return the model that a row is about."""
-    return row["label"], row["predictor"]
-
-
-def models_in(frame: pd.DataFrame) -> list[Model]:
-    """List the models of a frame in order of appearance."""
-    return list(dict.fromkeys(frame[MODEL].itertuples(index=False, name=None)))
 
 
 def model_names(frame: pd.DataFrame) -> dict[Model, str]:

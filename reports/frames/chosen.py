@@ -16,9 +16,8 @@ import numpy as np
 import pandas as pd
 
 from latecomer.eval.names import BEST_OF, RULES, Asked
-from latecomer.reports.frames.errors import MODEL, client_errors, records
+from latecomer.reports.frames.errors import MODEL, SYSTEM, client_errors, records, unshifted
 
-SYSTEM = [*MODEL, "seed"]
 _HELD_OUT = "r0:"
 SAME = 1e-9  # how near a certificate computed again is to the one issued
 
@@ -64,9 +63,7 @@ def seen_errors(rows: pd.DataFrame) -> tuple[pd.Series, str]:
     """
     own = rows[(rows["metric"] == "validation_error") & (rows["status"] != "failed")]
     validation = own.astype({"seed": "int64"}).groupby(SYSTEM)["value"].mean()
-    errors = client_errors(rows)
-    errors = errors[(errors["group"] == "seen") & (errors["shift"] == "none")]
-    seen = errors.groupby(SYSTEM)["error"].mean()
+    seen = unshifted(client_errors(rows), "seen").groupby(SYSTEM)["error"].mean()
     if len(validation) and set(seen.index) <= set(validation.index):
         return validation, "validation"
     if len(seen):

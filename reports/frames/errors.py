@@ -94,6 +94,8 @@ CONFIDENCE = 0.95
 # Errors, and differences of them, are apart by more than this or equal up to rounding.
 ALIKE = 1e-12
 MODEL = ["label", "predictor"]
+SYSTEM = [*MODEL, "seed"]
+Model = tuple[str, str]
 PAIR = ("difference", "lower", "upper", "p", "p_holm", "n_clients", "n_seeds")
 
 
@@ -113,12 +115,19 @@ def over_clients_and_seeds(frame: pd.DataFrame, by: list[str], value: str) -> pd
 
     ``half`` is of the 95% t-interval over clients, each averaged over seeds.
     """
-    seeds = frame.groupby([*by, "seed"], dropna=False)[value].mean().groupby(by, dropna=False)
-    clients = frame.groupby([*by, "client"], dropna=False)[value].mean().groupby(by, dropna=False)
+    seeds, clients = (
+        frame.groupby([*by, unit], dropna=False)[value]
+        .mean()
+        .reset_index()
+        .groupby(by, dropna=False)[value]
+        for unit in ("seed", "client")
+    )
     columns = {
         value: seeds.mean(),
-        "half": clients.agg(half_width),
         "sd_seeds": seeds.std(ddof=1),
+        "se_clients": clients.sem(ddof=1),
+        "half": clients.agg(half_width),
+        "worst": clients.max(),
         "n_clients": clients.size(),
         "n_seeds": seeds.size(),
     }
@@ -303,9 +312,24 @@ def first_record(frame: pd.DataFrame) -> dict[str, Any]:
     return records(frame.head(1))[0]
 
 
-def by_model(frame: pd.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
-    """Map (label, predictor) to the model's row."""
-    return {(row["label"], row["predictor"]): row for row in records(frame)}
+def model_of(row: Mapping[str, Any]) -> Model:
+    """Return the model that a row is about."""
+    return row["label"], row["predictor"]
+
+
+def models_in(frame: pd.DataFrame) -> list[Model]:
+    """List the models of a frame in order of appearance."""
+    return list(dict.fromkeys(frame[MODEL].itertuples(index=False, name=None)))
+
+
+def by_model(frame: pd.DataFrame) -> dict[Model, dict[str, Any]]:
+    """Map each model to its row."""
+    return {model_of(row): row for row in records(frame)}
+
+
+def unshifted(errors: pd.DataFrame, *groups: str) -> pd.DataFrame:
+    """Keep the errors without shift of some groups of clients, of new ones unless told."""
+    return errors[(errors["shift"] == "none") & errors["group"].isin(groups or ("novel",))]
 
 
 def client_errors(rows: pd.DataFrame, metric: str = "error") -> pd.DataFrame:
@@ -341,14 +365,17 @@ def client_errors(rows: pd.DataFrame, metric: str = "error") -> pd.DataFrame:
     return frame.astype({"seed": "int64"}).reset_index(drop=True)
 
 
-def labels_in(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> list[str]:
+def labels_in(rows: pd.DataFrame, methods: Iterable[Any] = ()) -> list[str]:
     """Labels of the methods in the study's order, then any others by name."""
     present = set(rows.loc[rows["method"] != "", "label"])
-    declared = [
-        str(entry.get("label") or entry.get("name")) if isinstance(entry, dict) else str(entry)
-        for entry in study_methods
-    ]
-    return [x for x in declared if x in present] + sorted(present - set(declared))
+    declared = study_methods(methods)
+    return [label for label in declared if label in present] + sorted(present - set(declared))
+
+
+def study_methods(methods: Iterable[Any]) -> dict[str, dict[str, Any]]:
+    """Map labels to the methods of a study, names or mappings, as their settings."""
+    entries = [dict(one) if isinstance(one, Mapping) else {"name": one} for one in methods]
+    return {str(one.get("label") or one["name"]): one for one in entries}
 
 
 def personalization(rows: pd.DataFrame) -> dict[str, str]:
@@ -359,17 +386,13 @@ def personalization(rows: pd.DataFrame) -> dict[str, str]:
     return dict(known.drop_duplicates("label").to_numpy().tolist())
 
 
-def serving_steps(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> dict[str, int]:
+def serving_steps(rows: pd.DataFrame, methods: Iterable[Any] = ()) -> dict[str, int]:
     """Map each label to the gradient steps that a new client takes before it is served.
 
     A label is left out where they are not known: systems trained elsewhere, and methods from
     outside the package whose new clients train.
     """
-    settings = {
-        str(entry.get("label") or entry.get("name")): entry
-        for entry in study_methods
-        if isinstance(entry, dict)
-    }
+    settings = study_methods(methods)
     measured = rows.loc[rows["method"] != "", ["label", "method"]].drop_duplicates("label")
     served, told = personalization(rows), {}
     for label, method in measured.itertuples(index=False, name=None):
@@ -404,21 +427,7 @@ def dealt_shifts(errors: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _spread(errors: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    by_seed = errors.groupby([*by, "seed"], dropna=False)["error"].mean().reset_index()
-    by_client = errors.groupby([*by, "client"], dropna=False)["error"].mean().reset_index()
-    seeds = by_seed.groupby(by, dropna=False)["error"]
-    clients = by_client.groupby(by, dropna=False)["error"]
-    frame = pd.DataFrame(
-        {
-            "mean": seeds.mean(),
-            "sd_seeds": seeds.std(ddof=1),
-            "se_clients": clients.sem(ddof=1),
-            "half": clients.agg(half_width),
-            "worst": clients.max(),
-            "n_clients": clients.size(),
-            "n_seeds": seeds.size(),
-        }
-    ).reset_index()
+    frame = over_clients_and_seeds(errors, by, "error").rename(columns={"error": "mean"})
     # An error lies in [0, 1]; the t-interval does not know that.
     frame["lower"] = (frame["mean"] - frame["half"]).clip(lower=0.0)
     frame["upper"] = (frame["mean"] + frame["half"]).clip(upper=1.0)
@@ -436,8 +445,7 @@ def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
         the model of least new-client error.  ``lower`` and ``upper`` are the 95% t-interval over
         clients.
     """
-    errors = client_errors(rows)
-    errors = errors[(errors["shift"] == "none") & errors["group"].isin(["seen", "novel"])]
+    errors = unshifted(client_errors(rows), "seen", "novel")
     frame = _spread(errors, [*MODEL, "group"])
     novel = errors[errors["group"] == "novel"]
     return frame.merge(comparison_frame(novel), on=[*MODEL, "group"], how="left")

@@ -17,19 +17,11 @@ from latecomer.certify.words import DASH, MINUS, chance, count, listing, magnitu
 from latecomer.eval.names import ROUTES
 from latecomer.reports.display.drawing import TERM_FILLS, TERM_HATCHES, styled
 from latecomer.reports.display.errors_figure import NARROW_BELOW, model_rows
-from latecomer.reports.display.naming import (
-    PUBLISHED,
-    Model,
-    Names,
-    model_names,
-    model_of,
-    models_in,
-    route_of,
-)
+from latecomer.reports.display.naming import PUBLISHED, Names, model_names, route_of
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Answer, Material, Question
-from latecomer.reports.frames.chosen import SYSTEM, choose, seeds_told
-from latecomer.reports.frames.errors import MODEL, records
+from latecomer.reports.frames.chosen import choose, seeds_told
+from latecomer.reports.frames.errors import MODEL, SYSTEM, Model, model_of, models_in, records
 from latecomer.reports.guarantees.certificate import (
     NAME_ONE,
     after_words,

@@ -13,20 +13,12 @@ from latecomer.certify.sample import n_orders
 from latecomer.certify.words import BALLS, chance, count, inward, listing, magnitude, percent
 from latecomer.eval.names import statement
 from latecomer.reports.display.errors_figure import draw_certified_clients
-from latecomer.reports.display.naming import (
-    Names,
-    as_subject,
-    model_called,
-    model_names,
-    model_of,
-    route_of,
-)
+from latecomer.reports.display.naming import Names, as_subject, model_called, model_names, route_of
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Answer, Block, Heading, Material, Question, Section
 from latecomer.reports.frames.bounds import breaking_frame
 from latecomer.reports.frames.chosen import (
     SAME,
-    SYSTEM,
     AfterLooking,
     Choice,
     after_looking,
@@ -37,7 +29,7 @@ from latecomer.reports.frames.chosen import (
     held_out,
     seeds_told,
 )
-from latecomer.reports.frames.errors import MODEL, certified_order, records
+from latecomer.reports.frames.errors import MODEL, SYSTEM, certified_order, model_of, records
 from latecomer.reports.guarantees.next_population import population_plot
 from latecomer.reports.words import (
     VACUOUS,

@@ -28,6 +28,7 @@ from latecomer.reports.frames.errors import (
     joined,
     primary_predictor,
     records,
+    unshifted,
 )
 from latecomer.reports.words import bound_name
 
@@ -89,20 +90,18 @@ def fraction_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     frame = in_order(frame, labels)
     names = model_names(frame)
     shown = pd.DataFrame(
-        [
-            {
-                "method": names[row["label"], row["predictor"]],
-                "seed": str(row["seed"]),
-                "condition": shift_name(row["shift"], row["severity"]),
-                "error above": percent(row["threshold"]),
-                "certified share at most": magnitude(row["value"]),
-                "with probability": chance(row["delta"]),
-                "share of new clients": percent(row["measured"]),
-                "new clients": str(row["n_novel"]),
-                "held-out clients": str(row["n_clients"]),
-            }
-            for row in records(frame)
-        ]
+        {
+            "method": names[row["label"], row["predictor"]],
+            "seed": str(row["seed"]),
+            "condition": shift_name(row["shift"], row["severity"]),
+            "error above": percent(row["threshold"]),
+            "certified share at most": magnitude(row["value"]),
+            "with probability": chance(row["delta"]),
+            "share of new clients": percent(row["measured"]),
+            "new clients": str(row["n_novel"]),
+            "held-out clients": str(row["n_clients"]),
+        }
+        for row in records(frame)
     )
     caption = (
         "The share of clients whose error is above a threshold: certified from the held-out "
@@ -206,10 +205,9 @@ def error_distribution_frame(rows: pd.DataFrame) -> pd.DataFrame:
         ``label predictor level share n_clients n_seeds``: the step function t -> share of errors
         above t, at its jumps, from level 0 to 1.
     """
-    errors = client_errors(rows)
-    errors = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    errors = primary_predictor(unshifted(client_errors(rows)))
     parts = []
-    for (label, predictor), own in primary_predictor(errors).groupby(MODEL, sort=False):
+    for (label, predictor), own in errors.groupby(MODEL, sort=False):
         sizes = {"n_clients": own["client"].nunique(), "n_seeds": own["seed"].nunique()}
         values = np.sort(own["error"].to_numpy())
         levels = np.unique([0.0, *values, 1.0])

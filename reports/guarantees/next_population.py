@@ -43,7 +43,14 @@ from latecomer.reports.frames.bounds import (
     population_points,
     worst_group,
 )
-from latecomer.reports.frames.errors import MODEL, client_errors, primary_predictor, records
+from latecomer.reports.frames.errors import (
+    MODEL,
+    SYSTEM,
+    client_errors,
+    primary_predictor,
+    records,
+    unshifted,
+)
 from latecomer.reports.words import interval, span
 
 _DISTANCES = {
@@ -339,22 +346,18 @@ NEXT_POPULATION = Section(
 )
 
 
-_TRAINED = [*MODEL, "seed"]
-
-
 def next_client_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Set each model's interval beside the share of new clients whose error lies in it.
 
     Columns ``label predictor seed value lower upper delta n_clients inside n_novel``.
     """
     told = rows[rows["metric"] == "next_client_interval"]
-    frame = primary_predictor(told[[*_TRAINED, "value", "lower", "upper", "delta", "n_clients"]])
-    errors = client_errors(rows)
-    novel = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
-    both = frame.merge(novel[[*_TRAINED, "error"]], on=_TRAINED)
+    frame = primary_predictor(told[[*SYSTEM, "value", "lower", "upper", "delta", "n_clients"]])
+    novel = unshifted(client_errors(rows))
+    both = frame.merge(novel[[*SYSTEM, "error"]], on=SYSTEM)
     both["inside"] = both["error"].between(both["lower"], both["upper"])
-    kept = both.groupby(_TRAINED, sort=False)["inside"].agg(inside="mean", n_novel="size")
-    return frame.merge(kept.reset_index(), on=_TRAINED, how="left")
+    kept = both.groupby(SYSTEM, sort=False)["inside"].agg(inside="mean", n_novel="size")
+    return frame.merge(kept.reset_index(), on=SYSTEM, how="left")
 
 
 def next_client_table(frame: pd.DataFrame) -> Table:

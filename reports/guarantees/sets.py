@@ -15,7 +15,7 @@ from latecomer.certify.predicted_sets import LABEL_SCORES
 from latecomer.certify.words import DASH, chance, count, percent, rounded, shift_name
 from latecomer.eval.names import statement
 from latecomer.reports.display.drawing import MOST_CURVES, Looks, sheet, styled
-from latecomer.reports.display.naming import Names, as_subject, model_called, model_names, model_of
+from latecomer.reports.display.naming import Names, as_subject, model_called, model_names
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import (
     Answer,
@@ -34,6 +34,7 @@ from latecomer.reports.frames.errors import (
     client_errors,
     first_record,
     group_sizes,
+    model_of,
     primary_predictor,
     records,
 )

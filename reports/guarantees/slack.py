@@ -28,7 +28,14 @@ from latecomer.reports.display.naming import model_called, model_names
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.frames.bounds import MEASURED_TERMS, bound_frame
-from latecomer.reports.frames.errors import MODEL, client_errors, half_width, in_order, records
+from latecomer.reports.frames.errors import (
+    SYSTEM,
+    client_errors,
+    half_width,
+    in_order,
+    records,
+    unshifted,
+)
 from latecomer.reports.words import bound_name, in_one_unit, interval, low_to_high, span
 
 
@@ -237,10 +244,8 @@ def slack_frame(
     """
     bounds = bound_frame(rows) if bounds is None else bounds
     bounds = bounds[(bounds["shift"] == "none") & (bounds["population"] == "unseen-client")]
-    errors = client_errors(rows)
-    novel = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
-    means = novel.groupby([*MODEL, "seed"])["error"].mean()
-    halves = novel.groupby([*MODEL, "seed"])["error"].agg(half_width)
+    novel = unshifted(client_errors(rows)).groupby(SYSTEM)["error"]
+    means, halves = novel.mean(), novel.agg(half_width)
     terms = rows[
         (rows["metric"] == "certificate") & (rows["term"] != "") & rows["shift"].isin(["", "none"])
     ]
@@ -344,7 +349,7 @@ def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
     new-client error; NaN for fewer than three models, or where either side is constant.
     """
     bounds = bounds[(bounds["shift"] == "none") & bounds["population"].ne("one-client")]
-    both = bounds.merge(gaps[[*MODEL, "seed", "gap"]], on=[*MODEL, "seed"], how="left")
+    both = bounds.merge(gaps[[*SYSTEM, "gap"]], on=SYSTEM, how="left")
     rows = []
     for (bound, delta), part in both.groupby(["bound", "delta"], sort=False):
         gap, error = (part.dropna(subset=[name]) for name in ("gap", "measured"))

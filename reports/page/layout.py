@@ -6,9 +6,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
 
-from latecomer.reports.display.section import (
-    Section,
-)
+from latecomer.reports.display.section import Section
 
 T = TypeVar("T")
 # Every Section that a module of these folders holds can stand on a page.
@@ -43,8 +41,8 @@ CHAPTERS = (
         "accuracy",
         "Accuracy",
         (
-            *("best", "accuracy", "gap", "sameness", "training", "convergence"),
-            *("denoising", "comparison", "serving", "paper"),
+            *("best", "accuracy", "gap", "sameness", "training", "convergence", "denoising"),
+            *("comparison", "serving", "paper"),
         ),
         open_for=("accuracy", "paper"),
     ),
@@ -52,16 +50,9 @@ CHAPTERS = (
         "guarantees",
         "Guarantees",
         (
-            *(
-                "bounds",
-                "each-bound",
-                "issued-afterwards",
-                "variances",
-                "slack",
-                "bound-order",
-                "prices",
-            ),
-            *("certified-shares", "error-distribution", "next-client", "sets", "next-population"),
+            *("bounds", "each-bound", "issued-afterwards", "variances", "slack", "bound-order"),
+            *("prices", "certified-shares", "error-distribution", "next-client", "sets"),
+            "next-population",
         ),
         open_for=(),
     ),
@@ -74,10 +65,7 @@ CHAPTERS = (
     Chapter(
         "clients",
         "Clients",
-        (
-            *("classes", "distances", "likeness"),
-            *("descriptors", "descriptor-ranks", "mix-and-match"),
-        ),
+        ("classes", "distances", "likeness", "descriptors", "descriptor-ranks", "mix-and-match"),
         open_for=(),
     ),
     Chapter(

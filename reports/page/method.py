@@ -24,7 +24,13 @@ from latecomer.reports.display.section import (
     Section,
     Text,
 )
-from latecomer.reports.frames.errors import failures_frame, group_sizes, personalization, records
+from latecomer.reports.frames.errors import (
+    failures_frame,
+    group_sizes,
+    personalization,
+    records,
+    study_methods,
+)
 from latecomer.reports.page.cards import cards, model_command, stem_of
 from latecomer.reports.words import CLIENTS, MASKING, PROTOCOLS, low_to_high
 
@@ -213,16 +219,12 @@ def protocols(
 ) -> list[dict[str, str]]:
     """Say for each method how it serves a new client, and what the study set and left as it is."""
     served = personalization(rows)
-    given: dict[str, dict[str, Any]] = {}
-    for entry in study.get("methods") or ():
-        options = dict(entry) if isinstance(entry, dict) else {"name": entry}
-        label = str(options.pop("label", None) or options["name"])
-        given[label] = options
+    given = study_methods(study.get("methods") or ())
     return [
         {
             "label": label,
             "protocol": PROTOCOLS.get(kind, kind),
-            "settings": _settings(own, first="name"),
+            "settings": _settings({**own, "label": None}, first="name"),
             "defaults": _settings(_left(str(own.get("name", "")), own)),
         }
         for label in labels

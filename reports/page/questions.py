@@ -273,17 +273,21 @@ def _missing(material: Material) -> Iterator[Block]:
         yield Text(told, "failed")
 
 
-def _each_method(material: Material) -> Iterator[Block]:
+def _every(material: Material) -> Iterator[Block]:
     given = answers_by_method(material.accuracy, material.bounds, material.study)
+    if not given:
+        return
     shared = shared_terms(given)
     lines = [_line(answer, shared) for answer in given]
     colours = [material.looks[answer["label"]].colour for answer in given]
-    if lines:
-        yield Items(lines[:MOST_ANSWERS], "answers", colours[:MOST_ANSWERS])
+    told: list[Block] = [Items(lines[:MOST_ANSWERS], "answers", colours[:MOST_ANSWERS])]
     more = len(lines) - MOST_ANSWERS
     if more > 0:
         rest = Items(lines[MOST_ANSWERS:], "answers", colours[MOST_ANSWERS:])
-        yield Group([rest], f"{more} more {'methods' if more > 1 else 'method'}")
+        told.append(Group([rest], f"{more} more {'methods' if more > 1 else 'method'}"))
+    if shared:
+        told.append(Text(f"Certified, {shared}", "note"))
+    yield Group(told, "Every model in a sentence")
 
 
 def _line(answer: Mapping[str, str], shared: str) -> Markup:
@@ -300,18 +304,6 @@ def _under_shift(material: Material) -> Iterator[Block]:
     said = shift_answers(material.shifts, material.dealt)
     if said:
         yield Items(said, "shifted")
-
-
-def _every(material: Material) -> Iterator[Block]:
-    told = [*_each_method(material), *_terms(material)]
-    if told:
-        yield Group(told, "Every model in a sentence")
-
-
-def _terms(material: Material) -> Iterator[Block]:
-    shared = shared_terms(answers_by_method(material.accuracy, material.bounds, material.study))
-    if shared:
-        yield Text(f"Certified, {shared}", "note")
 
 
 SCALE = Section("scale", _scale)
