@@ -26,23 +26,6 @@ from latecomer.reports.shift.curves import severity_places
 LABELS = ["local", "fedavg", "per_fedavg", "pfedhn", "pefll", "pefll-stochastic"]
 
 
-def luminance(colour):
-    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
-
-
-def contrast(one, other):
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def test_colours_are_seen_on_both_grounds():
-    for look in looks([str(i) for i in range(8)]).values():
-        assert contrast(look.colour, "#ffffff") >= 3
-        assert contrast(look.colour, "#14171b") >= 3
-
-
 def test_a_method_keeps_its_look_whatever_stands_beside_it():
     alone = {label: looks([label])[label] for label in LABELS}
     assert looks(LABELS) == alone
@@ -66,14 +49,11 @@ def test_every_shipped_method_has_a_place_of_its_own():
     assert len({(look.colour, look.mark) for look in found.values()}) == len(known)
 
 
-def test_strangers_take_colours_that_are_not_yet_there():
-    found = looks(["pefll", "fedavg", *(f"mine-{i}" for i in range(6))])
-    assert len({look.colour for look in found.values()}) == 8
-
-
 def test_eight_methods_have_eight_colours_and_eight_marks():
-    found = looks([str(i) for i in range(8)]).values()
-    assert len({look.colour for look in found}) == len({look.mark for look in found}) == 8
+    for labels in (map(str, range(8)), ["pefll", "fedavg", *(f"mine-{i}" for i in range(6))]):
+        found = looks(list(labels)).values()
+        assert len({look.colour for look in found}) == 8
+        assert len({look.mark for look in found}) == 8
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=9))
