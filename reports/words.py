@@ -85,12 +85,6 @@ def shown_names() -> dict[str, str]:
     return {name: facts["shown_as"] for name, facts in told if facts.get("shown_as")}
 
 
-def __getattr__(name: str) -> object:
-    if name == "SHOWN_NAMES":  # this reads the files of all methods
-        return shown_names()
-    raise AttributeError(f"module 'latecomer.reports.words' has no attribute {name!r}")
-
-
 LESS_ALONE = "gap less Local's (points)"
 
 

@@ -19,6 +19,7 @@ from latecomer.reports.display.drawing import (
     Looks,
     along_rounds,
     leaders,
+    panels,
     sheet,
     shown,
     styled,
@@ -139,17 +140,13 @@ def training_losses(run: RunRecord) -> pd.DataFrame:
 def draw_losses(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
     """Draw the training loss against rounds, a panel a method, a line a seed."""
     labels = [str(label) for label in dict.fromkeys(frame["label"])]
-    columns = min(2 if width < 5 else 4, len(labels))
-    lines = -(-len(labels) // columns)
-    figure, axes = sheet(width, 0.3 + 1.35 * lines, lines, columns)
-    for panel, label in zip(axes, labels, strict=False):
+    figure, axes = panels(len(labels), width, 2 if width < 5 else 4, above=0.3, each=1.35)
+    for panel, label in zip(axes, labels, strict=True):
         for _, own in frame[frame["label"] == label].groupby("seed"):
             panel.plot(own["round"], own["loss"], color=looks[label].colour, linewidth=1.0)
         panel.set_title(fill(model_called(label), 22), fontsize=8, fontweight="normal")
         along_rounds(panel)
         panel.grid()
-    for panel in axes[len(labels) :]:
-        panel.set_visible(False)
     figure.supxlabel("rounds of training", fontsize=8.5)
     figure.supylabel("training loss", fontsize=8.5)
     return figure

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.words import DASH, PLUS_MINUS, count, listing, percent
 from latecomer.eval.results.rows import Artifact
-from latecomer.reports.display.drawing import Looks, looks, sheet, shown, styled, until_round
+from latecomer.reports.display.drawing import (
+    Looks,
+    looks,
+    panels,
+    sheet,
+    shown,
+    styled,
+    until_round,
+)
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section
@@ -168,14 +176,14 @@ def _by_superclass(own: pd.DataFrame, width: float) -> Figure:
 def _by_class(own: pd.DataFrame, colour: str, width: float) -> Figure:
     classes, narrow = panel_classes(own), width < 5
     columns = min(2 if narrow else 5, len(classes))
-    lines = -(-len(classes) // columns)
-    side = width / columns
-    height = lines * (0.86 * side + 0.2)
-    figure, panels = sheet(width, height, lines, columns, sharex=True, sharey=True)
+    each = 0.86 * (width / columns) + 0.2
+    figure, drawn = panels(
+        len(classes), width, columns, above=0.0, each=each, sharex=True, sharey=True
+    )
     clients = own.drop_duplicates("client").sort_values("client")
     shares = own.pivot_table(index="client", columns="class", values="share", fill_value=0.0)
     shares = shares.loc[clients["client"]]
-    for axes, name in zip(panels, classes, strict=False):
+    for axes, name in zip(drawn, classes, strict=True):
         share = shares[name].to_numpy()
         holds = share > 0
         axes.plot(
@@ -189,8 +197,6 @@ def _by_class(own: pd.DataFrame, colour: str, width: float) -> Figure:
         _rings(axes, clients, size=5.5)
         axes.set_title(f"class {name} ({int(holds.sum())})", fontsize=8, pad=3)
         _bare(axes)
-    for axes in panels[len(classes) :]:
-        axes.set_visible(False)
     return figure
 
 

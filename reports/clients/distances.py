@@ -372,13 +372,9 @@ def likeness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     return Table("likeness", caption, frame, shown, ("shift",), label=label)
 
 
-def _frame(material: Material) -> pd.DataFrame:
-    return likeness_frame(material.rows)
-
-
 LIKENESS = Section(
     "likeness",
-    tabled(_frame, likeness_table),
+    tabled(lambda material: likeness_frame(material.rows), likeness_table),
     title="Are new clients like those certified?",
     cites=("vovk2005",),
     chapter="clients",

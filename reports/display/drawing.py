@@ -268,6 +268,18 @@ def sheet(
     return figure, list(figure.subplots(lines, columns, squeeze=False, **grid).ravel())
 
 
+def panels(
+    n: int, width: float, columns: int, *, above: float, each: float, **grid: Any
+) -> tuple[Figure, list[Axes]]:
+    """Make a figure of so many panels, in lines of so many at most, each so many inches high."""
+    columns = min(columns, n)
+    lines = -(-n // columns)
+    figure, axes = sheet(width, above + each * lines, lines, columns, **grid)
+    for unused in axes[n:]:
+        unused.set_visible(False)
+    return figure, axes[:n]
+
+
 def along_rounds(axes: Axes) -> None:
     """Mark whole numbers alone along an axis of rounds, however few they are."""
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))

@@ -153,18 +153,13 @@ def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
     return buffer.getvalue()
 
 
-def png_file(figure: Figure) -> bytes:
-    """Render a PNG on white."""
-    return _save(figure, "png", ground="white")
+PAPER = {"pdf": "none", "png": "white"}
+"""Formats for papers, and their grounds: vectors with embedded TrueType fonts, and pixels."""
 
 
-def pdf_file(figure: Figure) -> bytes:
-    """Render a PDF for papers: vectors, embedded TrueType fonts, no background."""
-    return _save(figure, "pdf", ground="none")
-
-
-PAPER = {"pdf": pdf_file, "png": png_file}
-"""What renders a figure for a paper, by the ending of its file."""
+def paper_file(figure: Figure, kind: str) -> bytes:
+    """Render a figure for a paper, in a format of `PAPER`."""
+    return _save(figure, kind, ground=PAPER[kind])
 
 
 def svg_of(figure: Figure) -> str:
@@ -282,7 +277,7 @@ class Writer:
             if self.column != Column():
                 drawn = wide.get_figwidth() if self.column.width is None else self.column.width
                 wide = plot.draw(width=drawn)
-            return {f"figures/{plot.name}.{kind}": PAPER[kind](wide) for kind in self.formats}
+            return {f"figures/{plot.name}.{kind}": paper_file(wide, kind) for kind in self.formats}
 
     def table(self, table: Table) -> Grid:
         """Keep a table's files and give what the page shows."""

@@ -3,18 +3,16 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from textwrap import fill
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from latecomer.certify.page.svg import MUTED, WIDE
 from latecomer.certify.words import DASH, chance, counts, magnitude, percent, shift_name
-from latecomer.reports.display.drawing import MOST_CURVES, Looks, sheet, styled
+from latecomer.reports.display.drawing import MOST_CURVES, Looks, panels, styled
 from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, tabled
@@ -33,8 +31,8 @@ from latecomer.reports.frames.errors import (
 from latecomer.reports.words import bound_name
 
 CURVE_COLUMNS = (
-    *("label", "predictor", "seed", "bound", "shift", "severity", "delta", "level", "sampled"),
-    "upper",
+    *("label", "predictor", "seed", "bound", "shift", "severity", "delta"),
+    *("threshold", "sampled", "upper"),
 )
 
 
@@ -48,13 +46,8 @@ def curve_frame(tables: CellTables) -> pd.DataFrame:
         the next one, ``sampled`` is the share of held-out clients with an error above it and
         ``upper`` its certified bound, all levels at once.
     """
-    frame = joined(
-        tables,
-        (*CURVE_COLUMNS, "threshold"),
-        ("severity", "delta", "threshold", "sampled", "upper"),
-        "",
-    )
-    frame["level"] = frame.pop("threshold")
+    frame = joined(tables, CURVE_COLUMNS, ("severity", "delta", *CURVE_COLUMNS[-3:]), "")
+    frame = frame.rename(columns={"threshold": "level"})
     frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     return frame
 
@@ -247,13 +240,14 @@ def error_distribution_figure(
     width : float
         Inches.
     """
-    drawn = leading_models(frame)
-    names = {pair: name for pair, name in model_names(frame).items() if pair[0] in drawn}
+    leading = leading_models(frame)
+    names = {pair: name for pair, name in model_names(frame).items() if pair[0] in leading}
     columns = min(2 if width < 5 else 4, len(names))
-    lines = -(-len(names) // columns)
     titles = {pair: fill(name, int(12 * width / columns)) for pair, name in names.items()}
     line = 1.35 + 0.13 * max(title.count("\n") for title in titles.values())
-    figure, panels = sheet(width, 0.6 + line * lines, lines, columns, sharex=True, sharey=True)
+    figure, drawn = panels(
+        len(names), width, columns, above=0.6, each=line, sharex=True, sharey=True
+    )
     tops = [float(frame.loc[frame["share"] > 0, "level"].max())]
     if band is not None and len(band):
         tops.append(float(band.loc[band["upper"] > 0.02, "level"].max()))
@@ -261,27 +255,22 @@ def error_distribution_figure(
     right = min(100.0, 100 * 1.15 * max(np.nan_to_num(tops).max(), 0.02))
     curves = dict(list(frame.groupby(MODEL, sort=False)))
     corners = {pair: _corners(own, "share") for pair, own in curves.items()}
-    for axes, (pair, title) in zip(panels, titles.items(), strict=False):
+    for axes, (pair, title) in zip(drawn, titles.items(), strict=True):
         others = [line for other, line in corners.items() if other != pair]
         axes.add_collection(LineCollection(others, colors=MUTED, linewidths=0.5, alpha=0.35))
         look = looks[pair[0]]
         if band is not None:
             for _, own in band[band["label"] == pair[0]].groupby("seed"):
-                _steps(axes, own, "upper", color=look.colour, linewidth=1.0, linestyle=(0, (3, 2)))
-        _steps(axes, curves[pair], color=look.colour, linewidth=1.8)
+                x, y = _corners(own, "upper").T
+                axes.plot(x, y, color=look.colour, linewidth=1.0, linestyle=(0, (3, 2)))
+        axes.plot(*corners[pair].T, color=look.colour, linewidth=1.8)
         axes.set_title(title, fontsize=8, pad=3)
         axes.grid()
-    for axes in panels[len(names) :]:
-        axes.set_visible(False)
-    panels[0].set_xlim(0, right)
-    panels[0].set_ylim(0, min(max(1.08 * high, 5.0), 102))
+    drawn[0].set_xlim(0, right)
+    drawn[0].set_ylim(0, min(max(1.08 * high, 5.0), 102))
     figure.supxlabel("error level (%)", fontsize=8.5)
     figure.supylabel("clients above it (%)", fontsize=8.5)
     return figure
-
-
-def _steps(axes: Axes, own: pd.DataFrame, column: str = "share", **style: Any) -> None:
-    axes.plot(*_corners(own, column).T, **style)
 
 
 def _corners(own: pd.DataFrame, column: str) -> NDArray[np.float64]:

@@ -27,13 +27,13 @@ from latecomer.reports.display.drawing import (
     Looks,
     leaders,
     leaders_caption,
-    sheet,
+    panels,
     shown,
     styled,
 )
 from latecomer.reports.display.naming import model_called, model_names
 from latecomer.reports.display.pictures import Plot, Table, plus_minus
-from latecomer.reports.display.section import Block, Material, Section, Text
+from latecomer.reports.display.section import Block, Material, Section, Text, tabled
 from latecomer.reports.frames.bounds import (
     SHARES,
     breaking_frame,
@@ -78,10 +78,9 @@ def draw_populations(
     """
     balls = [ball for ball in BALLS if (curves["ball"] == ball).any()]
     columns = min(2 if width >= 5 else 1, len(balls))
-    lines = -(-len(balls) // columns)
-    figure, panels = sheet(width, 0.5 + 2.6 * lines, lines, columns, sharey=True)
+    figure, drawn = panels(len(balls), width, columns, above=0.5, each=2.6, sharey=True)
     named = leaders(curves, "value")
-    for axes, ball in zip(panels, balls, strict=False):
+    for axes, ball in zip(drawn, balls, strict=True):
         own = curves[curves["ball"] == ball]
         for (label, _), model in own.groupby(["label", "seed"], sort=False):
             line = (looks[str(label)].colour, 1.5) if label in named else (MUTED, 0.7)
@@ -93,9 +92,7 @@ def draw_populations(
         for target in targets:
             axes.axhline(100 * target, color=INK, linewidth=1, linestyle=(0, (4, 2)))
         _frame(axes, ball, own, points)
-    for axes in panels[len(balls) :]:
-        axes.set_visible(False)
-    for axes in panels[::columns]:
+    for axes in drawn[::columns]:
         axes.set_ylabel("error (%)")
     figure.legend(
         handles=[_handle(looks[label], model_called(label), len(points) > 0) for label in named],
@@ -385,15 +382,12 @@ def next_client_table(frame: pd.DataFrame) -> Table:
     return Table("next-client", caption, frame, cells, ("method",), label=label, noun="rows")
 
 
-def _next_client(material: Material) -> Iterator[Block]:
-    frame = material.ordered(next_client_frame(material.rows))
-    if len(frame):
-        yield next_client_table(frame)
-
-
 NEXT_CLIENT = Section(
     "next-client",
-    _next_client,
+    tabled(
+        lambda material: material.ordered(next_client_frame(material.rows)),
+        lambda frame, _: next_client_table(frame),
+    ),
     title="What do random effects expect of a new client?",
     chapter="guarantees",
 )

@@ -14,7 +14,7 @@ from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.predicted_sets import LABEL_SCORES
 from latecomer.certify.words import DASH, chance, count, percent, rounded, shift_name
 from latecomer.eval.names import statement
-from latecomer.reports.display.drawing import MOST_CURVES, Looks, sheet, styled
+from latecomer.reports.display.drawing import MOST_CURVES, Looks, panels, styled
 from latecomer.reports.display.naming import Names, as_subject, model_called, model_names
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import (
@@ -149,11 +149,12 @@ def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     sizes = frame.groupby("label", sort=False)["set_size"].mean().nsmallest(MOST_CURVES)
     names = {pair: name for pair, name in model_names(frame).items() if pair[0] in sizes.index}
     columns = min(2 if width < 5 else 4, len(names))
-    lines = -(-len(names) // columns)
     titles = [fill(name, int(12 * width / columns)) for name in names.values()]
     line = 1.35 + 0.13 * max(title.count("\n") for title in titles)
-    figure, panels = sheet(width, 0.8 + line * lines, lines, columns, sharex=True, sharey=True)
-    for axes, (pair, title) in zip(panels, zip(names, titles, strict=True), strict=False):
+    figure, drawn = panels(
+        len(names), width, columns, above=0.8, each=line, sharex=True, sharey=True
+    )
+    for axes, pair, title in zip(drawn, names, titles, strict=True):
         own = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]
         axes.axhline(100 * (1 - own["alpha"].iloc[0]), color=MUTED, linewidth=0.9)
         axes.plot(
@@ -165,10 +166,8 @@ def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
         )
         axes.set_title(title, fontsize=8, pad=3)
         axes.grid()
-    for axes in panels[len(names) :]:
-        axes.set_visible(False)
     # A panel above a place without one has numbers of its own.
-    for axes in panels[max(len(names) - columns, 0) : len(names)]:
+    for axes in drawn[max(len(names) - columns, 0) :]:
         axes.tick_params(labelbottom=True)
     figure.supxlabel("labels in a set", fontsize=8.5)
     figure.supylabel("points whose set holds their label (%)", fontsize=8.5)

@@ -216,17 +216,17 @@ def command(study: Mapping[str, Any], env: Mapping[str, Any]) -> str:
 
 def protocols(
     rows: pd.DataFrame, study: Mapping[str, Any], labels: Sequence[str]
-) -> list[dict[str, str]]:
+) -> list[list[str]]:
     """Say for each method how it serves a new client, and what the study set and left as it is."""
     served = personalization(rows)
     given = study_methods(study.get("methods") or ())
     return [
-        {
-            "label": label,
-            "protocol": PROTOCOLS.get(kind, kind),
-            "settings": _settings({**own, "label": None}, first="name"),
-            "defaults": _settings(_left(str(own.get("name", "")), own)),
-        }
+        [
+            label,
+            PROTOCOLS.get(kind, kind),
+            _settings({**own, "label": None}, first="name"),
+            _settings(_left(str(own.get("name", "")), own)),
+        ]
         for label in labels
         for kind, own in [(served.get(label, ""), given.get(label, {}))]
     ]
@@ -351,25 +351,6 @@ def _scored(scorings: Sequence[Mapping[str, Any]]) -> str:
     return text
 
 
-def commands(
-    errors: pd.DataFrame, study: Mapping[str, Any], files: Mapping[str, Any]
-) -> list[dict[str, str]]:
-    """List per trained model the command that reproduces its numbers, and its card."""
-    models = errors[["label", "seed"]].drop_duplicates()
-    listed = []
-    for label, seed in models.itertuples(index=False, name=None):
-        card = f"cards/{stem_of(str(label), int(seed))}.json"
-        listed.append(
-            {
-                "label": str(label),
-                "seed": str(seed),
-                "command": model_command(study, str(label), int(seed)),
-                "card": card if card in files else "",
-            }
-        )
-    return listed
-
-
 def _settings(options: Mapping[str, Any], first: str = "") -> str:
     head = [str(options[first])] if options.get(first) else []
     rest = [
@@ -409,8 +390,7 @@ def _protocols(material: Material) -> Iterator[Block]:
     }
     told = protocols(material.rows, material.study, material.labels)
     if told:
-        rows = [list(one.values()) for one in told]
-        listed = Listing("Protocols", columns, rows, sortable=True)
+        listed = Listing("Protocols", columns, told, sortable=True)
         yield Group([listed], "How each method serves a new client, and all its settings")
 
 
@@ -435,11 +415,15 @@ def _commands(material: Material) -> Iterator[Block]:
         "DIR</code>. One trained model again, from this directory:"
     )
     yield Text(told.format(command(material.study, material.run.env)))
-    models = commands(material.errors, material.study, files)
-    if models:
+    models = material.errors[["label", "seed"]].drop_duplicates()
+    if len(models):
         columns = {"method": "word", "seed": "", "command": "code", "card": "code"}
-        listed = Listing("Commands", columns, [list(one.values()) for one in models])
-        yield Group([listed], f"{len(models)} trained models")
+        cells = []
+        for label, seed in models.astype({"label": str}).itertuples(index=False, name=None):
+            card = f"cards/{stem_of(label, seed)}.json"
+            again = model_command(material.study, label, seed)
+            cells.append([label, str(seed), again, card if card in files else ""])
+        yield Group([Listing("Commands", columns, cells)], f"{len(models)} trained models")
         yield Text(
             "A model's card (JSON) holds its settings, errors with counts and certificates; for a "
             "certificate from held-out clients also the command that computes it again from the "

@@ -19,7 +19,7 @@ from latecomer.eval.results.rows import CellRecord, RunRecord, load_run
 from latecomer.reports.accuracy.training import draw_losses, training_losses
 from latecomer.reports.clients.distances import binned
 from latecomer.reports.display.drawing import apart, looks
-from latecomer.reports.display.pictures import pdf_file, png_file, svg_file, svg_inline, svg_of
+from latecomer.reports.display.pictures import paper_file, svg_file, svg_inline, svg_of
 from latecomer.reports.frames.errors import in_order
 from latecomer.reports.shift.curves import severity_places
 
@@ -294,7 +294,7 @@ def test_inline_svg_belongs_to_the_page(made_up_rows):
     assert all(name.startswith("gap-") for name in ids)
     assert 'fill="white"' in svg_file(svg)
     assert svg_of(figure) == svg
-    assert png_file(figure) == png_file(figure)
+    assert paper_file(figure, "png") == paper_file(figure, "png")
 
 
 def test_wide_and_narrow_are_two_layouts(made_up_rows):
@@ -311,7 +311,8 @@ def test_wide_and_narrow_are_two_layouts(made_up_rows):
 
 def test_pdf_holds_truetype_letters_and_leaves_fonttools_alone(made_up_rows):
     before = list(subset.Options().drop_tables)
-    data = pdf_file(reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS)))
+    figure = reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS))
+    data = paper_file(figure, "pdf")
     assert b"/FontFile2" in data
     assert b"/Type3" not in data
     assert subset.Options().drop_tables == before
