@@ -32,10 +32,6 @@ def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) 
     ----------
     frame : pandas.DataFrame
         ``rank_test_frame`` of the errors.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     names, narrow = model_names(frame), width < 5
     figure, [axes] = sheet(width, 1.0 + (0.34 if narrow else 0.24) * len(frame))

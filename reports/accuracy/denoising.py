@@ -73,8 +73,6 @@ def denoising_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     ----------
     frame : pandas.DataFrame
         ``denoising_frame`` of the artifacts; bars are two standard errors over draws.
-    width : float
-        Inches.
     """
     noises = list(dict.fromkeys(frame["noise"]))
     columns = 1 if width < 5 else 3

@@ -121,10 +121,6 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
     ----------
     frame : pandas.DataFrame
         ``gap_frame`` of the rows; models appear in its order.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     names, summary = model_names(frame), by_model(frame.drop_duplicates(MODEL))
     narrow = width < 5

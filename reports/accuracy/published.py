@@ -50,10 +50,6 @@ def paper_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     ----------
     frame : pandas.DataFrame
         ``paper_frame`` of the rows, one number per label and group; methods in its order.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     labels = list(dict.fromkeys(frame["label"]))
     groups = [group for group in GROUPS if (frame["group"] == group).any()]

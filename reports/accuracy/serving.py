@@ -97,10 +97,6 @@ def serving_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE) -> 
     ----------
     frame : pandas.DataFrame
         ``serving_frame`` of the artifacts.
-    look : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     summary, narrow = serving_summary(frame), width < 5
     shape = (2, 1) if narrow else (1, 2)

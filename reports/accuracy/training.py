@@ -60,10 +60,6 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
     ----------
     frame : pandas.DataFrame
         ``training_frame`` of the artifacts.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     narrow = width < 5
     figure, [axes] = sheet(width, 3.9 if narrow else 3.6)
@@ -297,10 +293,6 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     ----------
     frame : pandas.DataFrame
         ``convergence_frame`` of the rows; lines are means over seeds.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     figure, [axes] = sheet(width, 3.9 if width < 5 else 3.6)
     names = [str(name) for name in dict.fromkeys(frame["label"])]

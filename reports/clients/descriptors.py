@@ -135,10 +135,6 @@ def descriptor_figure(
         ``descriptor_frame`` of the artifacts.
     label : str
         The method.
-    look : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     own = frame[frame["label"] == label]
     if own["superclass"].notna().any():
@@ -340,10 +336,6 @@ def correlation_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE)
     ----------
     frame : pandas.DataFrame
         ``correlation_frame`` of the artifacts.
-    look : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     figure, [axes] = sheet(width, 3.0 if width < 5 else 3.2)
     axes.axhline(0, color=MUTED, linewidth=0.8)

@@ -87,8 +87,6 @@ def class_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     ----------
     frame : pandas.DataFrame
         ``class_frame`` of the split's label counts.
-    width : float
-        Inches.
     """
     clients = frame[["group", "client"]].drop_duplicates(ignore_index=True)
     shares = frame["share"].to_numpy().reshape(len(clients), -1)

@@ -102,8 +102,6 @@ def mix_and_match_figure(
         The method.
     classes : mapping of int to str, optional
         What to write beside a client's number: the classes that it holds.
-    width : float
-        Inches.
     """
     own, narrow = frame[frame["label"] == label], width < 5
     table = own.pivot_table(index="head", columns="body", values="normalised", dropna=False)

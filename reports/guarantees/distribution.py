@@ -233,12 +233,8 @@ def error_distribution_figure(
     ----------
     frame : pandas.DataFrame
         ``error_distribution_frame`` of the rows.
-    looks : mapping
-        Colour and mark per label.
     band : pandas.DataFrame, optional
         ``label level upper``: a certified bound on the share above each level, all levels at once.
-    width : float
-        Inches.
     """
     leading = leading_models(frame)
     names = {pair: name for pair, name in model_names(frame).items() if pair[0] in leading}

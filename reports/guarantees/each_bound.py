@@ -287,8 +287,6 @@ def anatomy_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     ----------
     frame : pandas.DataFrame
         Rows of ``anatomy_frame`` of one bound.
-    width : float
-        Inches.
     """
     draw = _stacked if stackable(frame) else _spread_terms
     return draw(frame, width)

@@ -141,10 +141,6 @@ def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     frame : pandas.DataFrame
         ``client_sets_frame`` of one score; of more than eight models the eight of smallest sets
         have panels.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     sizes = frame.groupby("label", sort=False)["set_size"].mean().nsmallest(MOST_CURVES)
     names = {pair: name for pair, name in model_names(frame).items() if pair[0] in sizes.index}

@@ -52,10 +52,6 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     ----------
     frame : pandas.DataFrame
         ``bound_frame`` of the rows.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     frame = drawable_bounds(frame)
     high, narrow = bool(frame["vacuous"].any()), width < 5

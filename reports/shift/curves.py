@@ -200,16 +200,12 @@ def shift_figure(
         ``shift_frame`` of the rows; the unshifted control is taken from it.
     shift : str
         Which shift.
-    looks : mapping
-        Colour and mark per label.
     heuristic : pandas.DataFrame, optional
         Rows of ``bound_frame`` of the Ben-David value for this shift.
     certified : pandas.DataFrame, optional
         ``certified_under`` this shift.
     terms : pandas.DataFrame, optional
         Rows of ``anatomy_frame`` of the Ben-David value for this shift; drawn below.
-    width : float
-        Inches.
     """
     named = leaders(frame, "mean")
     below = terms is not None and len(terms) > 0
