@@ -16,14 +16,7 @@ from latecomer.certify.words import (
     points,
 )
 from latecomer.declared import without_folder
-from latecomer.eval.names import (
-    PUBLISHED,
-    ROUTES,
-    RULES,
-    bound_called,
-    method_facts,
-    rules_for,
-)
+from latecomer.eval.names import PUBLISHED, ROUTES, RULES, bound_called, method_facts, rules_for
 
 PROTOCOLS = {
     "forward": "One forward pass: the encoder reads the client's labelled support data, the "

@@ -198,17 +198,13 @@ def _table(frame: pd.DataFrame, less: pd.DataFrame, names: Names) -> Table:
         | ({"training error": percent(row["training"])} if parts else {})
         | {"seen-client error": percent(row["seen"]), "new-client error": percent(row["novel"])}
         | ({"out-of-sample gap": points(row["out_of_sample"])} if parts else {})
-        | {
-            "gap (points)": gap_in_points(row),
-        }
+        | {"gap (points)": gap_in_points(row)}
         | (
             {LESS_ALONE: gap_in_points(left[model_of(row)]) if model_of(row) in left else DASH}
             if left
             else {}
         )
-        | {
-            "beyond chance": "yes" if row["p_holm"] <= 1 - CONFIDENCE else "no",
-        }
+        | {"beyond chance": "yes" if row["p_holm"] <= 1 - CONFIDENCE else "no"}
         for row in records(frame)
     )
     over = over_what(int(frame["n_seeds"].max()))

@@ -322,7 +322,7 @@ def test_training_losses_are_on_record_of_every_run_and_thinned_to_means():
     run = load_run(Path(reports.__file__).parent / "reference" / "people")
     frame = training_losses(run)
     assert set(frame["label"]) == {
-        *("local", "fedavg", "fedavg_ft", "ditto", "pefll", "pfedhn", "glmm"),
+        *("local", "fedavg", "fedavg_ft", "ditto", "pefll", "pfedhn", "glmm")
     }
     own = frame[(frame["label"] == "fedavg") & (frame["seed"] == 1)]
     (cell,) = (

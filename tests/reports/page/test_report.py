@@ -348,10 +348,7 @@ def test_a_run_answers_another_question_on_a_page_of_its_own(tmp_path):
     assert load_run(out).study["question"] not in text
     assert not (out / "report.html").exists()
     for asks, said in (
-        (
-            ["shifts"],
-            "asks must be among bounds, shift, gap, accuracy, paper, certificate, sets",
-        ),
+        (["shifts"], "asks must be among bounds, shift, gap, accuracy, paper, certificate, sets"),
         (["paper"], "holds nothing that answers paper"),
     ):
         with pytest.raises(InputError, match=said):
