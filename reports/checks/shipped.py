@@ -27,7 +27,6 @@ from latecomer.reports.frames.errors import (
     unshifted,
 )
 from latecomer.reports.guarantees.answer import least_price
-from latecomer.reports.guarantees.certificate import declared_certificates
 
 Errors = NDArray[np.float64]
 FEW_CLIENTS = 20
@@ -38,7 +37,7 @@ PERMUTATIONS = 9999
 
 
 def _few(material: Material) -> Iterator[Found]:
-    declared = held_out(declared_certificates(material.bounds, material.study))
+    declared = held_out(material.declared)
     few = declared[declared["n_clients"] < FEW_CLIENTS]
     if len(few):
         n, delta = int(few["n_clients"].min()), float(few["delta"].iloc[0])
@@ -51,7 +50,7 @@ def _few(material: Material) -> Iterator[Found]:
 
 
 def _hopeless(material: Material) -> Iterator[Found]:
-    declared = held_out(declared_certificates(material.bounds, material.study))
+    declared = held_out(material.declared)
     scored = unshifted(material.errors, "certification")
     names = model_names(declared)
     for (label, predictor), own in declared[declared["value"] >= 1].groupby(MODEL, sort=False):
@@ -116,8 +115,7 @@ def _more(one: Errors, other: Errors, axis: int) -> Errors:
 
 
 def _shifted(material: Material) -> Iterator[Found]:
-    declared = declared_certificates(material.bounds, material.study)
-    value = {key: float(own["shown"].max()) for key, own in declared.groupby(MODEL)}
+    value = {key: float(own["shown"].max()) for key, own in material.declared.groupby(MODEL)}
     shifted = material.shifts[material.shifts["shift"] != "none"]
     for label in material.labels:
         above = [

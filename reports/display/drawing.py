@@ -269,12 +269,20 @@ def sheet(
 
 
 def panels(
-    n: int, width: float, columns: int, *, above: float, each: float, **grid: Any
+    n: int,
+    width: float,
+    columns: int,
+    *,
+    above: float,
+    each: float,
+    sharex: bool = False,
+    sharey: bool = False,
 ) -> tuple[Figure, list[Axes]]:
     """Make a figure of so many panels, in lines of so many at most, each so many inches high."""
     columns = min(columns, n)
     lines = -(-n // columns)
-    figure, axes = sheet(width, above + each * lines, lines, columns, **grid)
+    height = above + each * lines
+    figure, axes = sheet(width, height, lines, columns, sharex=sharex, sharey=sharey)
     for unused in axes[n:]:
         unused.set_visible(False)
     return figure, axes[:n]

@@ -50,6 +50,28 @@ class AfterLooking:
     n_dropped: int
 
 
+def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the first certificate of the mean error that the study declares, for every model.
+
+    Choosing the smallest of several after looking would void the guarantee; the order in the study
+    was fixed before.  Rows of ``bound_frame`` of one rule and delta per model, one for each seed:
+    ``mostly`` is whether it is over a pool most of which was scored; ``shown`` is the value or,
+    where ``mostly``, what it leaves for the pool's other clients, who are like new clients.
+    """
+    frame = bounds[
+        (bounds["shift"] == "none") & (bounds["population"] == "unseen-client") & bounds["rigorous"]
+    ]
+    declared = [f"{one['route']}:{one.get('rule', '')}" for one in study.get("certificates") or ()]
+    place = {bound: number for number, bound in reversed(list(enumerate(declared)))}
+    order = [place.get(bound, len(place)) for bound in frame["bound"]]
+    frame = frame.assign(order=order).sort_values("order", kind="stable").drop(columns="order")
+    first = frame.groupby(MODEL)[["bound", "delta"]].transform("first")
+    frame = frame[(frame[["bound", "delta"]] == first).all(axis=1)]
+    pooled = (2 * frame["n_clients"] > frame["pool"]).fillna(False) & frame["others"].notna()
+    mostly = pooled & (frame["sampling"] == "finite-pool")
+    return frame.assign(mostly=mostly, shown=frame["others"].where(mostly, frame["value"]))
+
+
 def held_out(declared: pd.DataFrame) -> pd.DataFrame:
     """Keep the certificates of clients that were held out of training."""
     return declared[declared["bound"].str.startswith(_HELD_OUT)]

@@ -20,13 +20,12 @@ from latecomer.reports.display.errors_figure import NARROW_BELOW, model_rows
 from latecomer.reports.display.naming import PUBLISHED, Names, model_names, route_of
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Answer, Material, Question
-from latecomer.reports.frames.chosen import choose, seeds_told
+from latecomer.reports.frames.chosen import seeds_told
 from latecomer.reports.frames.errors import MODEL, SYSTEM, Model, model_of, models_in, records
 from latecomer.reports.guarantees.certificate import (
     NAME_ONE,
     after_words,
     chosen_system,
-    declared_certificates,
     looked_at,
 )
 from latecomer.reports.guarantees.distribution import price_frame
@@ -209,9 +208,7 @@ def answer_bounds(material: Material) -> Answer | None:
     if frame.empty:
         return None
     names, measured = model_names(frame), _measured(material.accuracy)
-    declared = declared_certificates(material.bounds, material.study)
-    choice = choose(declared, material.rows, material.study)
-    after = looked_at(material, declared)
+    declared, choice, after = material.declared, material.choice, looked_at(material)
     own = frame.iloc[:0]
     if choice is not None:
         alike = [frame[name] == choice.row[name] for name in (*SYSTEM, "bound")]

@@ -24,7 +24,6 @@ from latecomer.reports.frames.chosen import (
     after_looking,
     certified_again,
     certified_scores,
-    choose,
     dropped_systems,
     held_out,
     seeds_told,
@@ -67,11 +66,11 @@ def chosen_system(choice: Choice, names: Names, *, several_seeds: bool) -> str:
     return f"{called}, {told}," if told else as_subject(called)
 
 
-def looked_at(material: Material, declared: pd.DataFrame) -> AfterLooking | None:
+def looked_at(material: Material) -> AfterLooking | None:
     """Return the smallest certificate of all systems, each at its share of delta."""
     dropped = dropped_systems(material.everything, material.run.scorings)
     order = certified_order(material.run)
-    return after_looking(declared, material.errors, material.study, dropped, order)
+    return after_looking(material.declared, material.errors, material.study, dropped, order)
 
 
 def after_words(
@@ -101,28 +100,6 @@ def after_words(
     return f"{text}{both if beside else ''}."
 
 
-def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the first certificate of the mean error that the study declares, for every model.
-
-    Choosing the smallest of several after looking would void the guarantee; the order in the study
-    was fixed before.  Rows of ``bound_frame`` of one rule and delta per model, one for each seed:
-    ``mostly`` is whether it is over a pool most of which was scored; ``shown`` is the value or,
-    where ``mostly``, what it leaves for the pool's other clients, who are like new clients.
-    """
-    frame = bounds[
-        (bounds["shift"] == "none") & (bounds["population"] == "unseen-client") & bounds["rigorous"]
-    ]
-    declared = [f"{one['route']}:{one.get('rule', '')}" for one in study.get("certificates") or ()]
-    place = {bound: number for number, bound in reversed(list(enumerate(declared)))}
-    order = [place.get(bound, len(place)) for bound in frame["bound"]]
-    frame = frame.assign(order=order).sort_values("order", kind="stable").drop(columns="order")
-    first = frame.groupby(MODEL)[["bound", "delta"]].transform("first")
-    frame = frame[(frame[["bound", "delta"]] == first).all(axis=1)]
-    pooled = (2 * frame["n_clients"] > frame["pool"]).fillna(False) & frame["others"].notna()
-    mostly = pooled & (frame["sampling"] == "finite-pool")
-    return frame.assign(mostly=mostly, shown=frame["others"].where(mostly, frame["value"]))
-
-
 def answer_certificate(material: Material) -> Answer | None:
     """State the declared certificate of the system that was chosen before looking.
 
@@ -131,12 +108,10 @@ def answer_certificate(material: Material) -> Answer | None:
     all certificates at its share of delta or, where that is unknown, of one that no score chose,
     and the sentence says so.
     """
-    declared = declared_certificates(material.bounds, material.study)
+    declared, choice = material.declared, material.choice
     if declared.empty:
         return None
-    names = model_names(declared)
-    choice = choose(declared, material.rows, material.study)
-    after = looked_at(material, declared)
+    names, after = model_names(declared), looked_at(material)
     told = seeds_told(declared, material.rows, material.study)
     # Without a choice, one that no score chose shows what such a certificate says.
     first = choice.row if choice else after.row if after else records(told)[0]

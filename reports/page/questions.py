@@ -31,7 +31,6 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     records,
 )
-from latecomer.reports.guarantees.certificate import declared_certificates
 from latecomer.reports.page.layout import WINGS, held
 from latecomer.reports.words import between, bound_name, interval, sentence_case, span
 
@@ -147,9 +146,7 @@ def shift_answers(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> list[str]:
     return said
 
 
-def answers_by_method(
-    frame: pd.DataFrame, bounds: pd.DataFrame, study: Mapping[str, Any]
-) -> list[dict[str, str]]:
+def answers_by_method(frame: pd.DataFrame, declared: pd.DataFrame) -> list[dict[str, str]]:
     """Answer the study's question once per method, lowest new-client error first.
 
     ``subject`` is its name before a verb, ``measured`` about the measured error, ``certified``
@@ -157,7 +154,6 @@ def answers_by_method(
     cost.
     """
     frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
-    declared = declared_certificates(bounds, study)
     of = {model: own for model, own in declared.groupby(MODEL)}
     return [
         {
@@ -274,7 +270,7 @@ def _missing(material: Material) -> Iterator[Block]:
 
 
 def _every(material: Material) -> Iterator[Block]:
-    given = answers_by_method(material.accuracy, material.bounds, material.study)
+    given = answers_by_method(material.accuracy, material.declared)
     if not given:
         return
     shared = shared_terms(given)

@@ -15,6 +15,7 @@ from latecomer.reports.frames.bounds import (
     ledger_of,
     status,
 )
+from latecomer.reports.frames.chosen import declared_certificates
 from latecomer.reports.frames.errors import accuracy_frame
 from latecomer.reports.page.questions import answers_by_method, shared_terms
 
@@ -193,7 +194,9 @@ def headline(rows_of):
             *([left] if more.get("sampling") != "iid" else []),
         )
         study = {"certificates": [{"route": "r0", "rule": "product"}]}
-        return answers_by_method(accuracy_frame(made), bound_frame(made), study)[0]
+        return answers_by_method(
+            accuracy_frame(made), declared_certificates(bound_frame(made), study)
+        )[0]
 
     return told
 

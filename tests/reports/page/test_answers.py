@@ -11,7 +11,7 @@ import pytest
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
-from latecomer.reports.guarantees.certificate import declared_certificates
+from latecomer.reports.frames.chosen import declared_certificates
 from latecomer.reports.page.questions import ASKS, Answer, answers, asked, asking
 
 REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
