@@ -12,10 +12,11 @@ import pytest
 from fontTools import subset
 from hypothesis import given
 from hypothesis import strategies as st
+from sketches import kept_run
 
 from latecomer import reports
 from latecomer.certify.page.svg import INK, NARROW
-from latecomer.eval.results.rows import CellRecord, RunRecord, load_run
+from latecomer.eval.results.rows import CellRecord, RunRecord
 from latecomer.reports.accuracy.training import draw_losses, training_losses
 from latecomer.reports.clients.distances import binned
 from latecomer.reports.display.drawing import apart, looks
@@ -319,7 +320,7 @@ def test_pdf_holds_truetype_letters_and_leaves_fonttools_alone(made_up_rows):
 
 
 def test_training_losses_are_on_record_of_every_run_and_thinned_to_means():
-    run = load_run(Path(reports.__file__).parent / "reference" / "people")
+    run = kept_run("people")
     frame = training_losses(run)
     assert set(frame["label"]) == {
         *("local", "fedavg", "fedavg_ft", "ditto", "pefll", "pfedhn", "glmm")
