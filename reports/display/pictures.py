@@ -232,7 +232,7 @@ class Column:
     width : float, optional
         Of the paper's column in inches; as on the page if None.
     font : str
-        A key of `style.FONTS`.
+        A key of `drawing.FONTS`.
     """
 
     width: float | None = None

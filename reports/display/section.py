@@ -145,7 +145,7 @@ def tabled(
 
 @dataclass(frozen=True)
 class Section:
-    """One section of the page: every module of ``errors``, ``guarantees``, ``measures`` has some.
+    """One section of the page.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class Question:
     Attributes
     ----------
     name : str
-        As in the study; `eval.settings.questions` has it in words.
+        As in the study; `eval.settings.study_sections` has it in words.
     answer : callable
         From the run's `Material` to the answer; None where the run cannot give one.
     """

@@ -147,7 +147,7 @@ def test_no_passage_is_left_out():
     ],
 )
 def test_the_pages_say_what_reports_answer(run: str, asks: str) -> None:
-    """Answers themselves are recomputed from rows by plain pandas in ``answers/``."""
+    """Answers themselves are recomputed from rows in ``test_answers``."""
     answer = answered(asks, kept(run))
     assert answer.sentence in " ".join(PAGE.split())
     if (run, asks) not in UNDRAWN:
