@@ -26,10 +26,10 @@ SAME = 1e-9  # how near a certificate computed again is to the one issued
 class Choice:
     """A certified system that was fixed without its certified clients.
 
-    It was chosen ``by`` the seen clients' error on their validation data, on their other data kept
-    out of training, or on their training data; the order of the study's seeds; the study's
-    ``certify_model`` (which, where ``named``, named the model among whose systems this one is); or
-    nothing, as there is no other: validation, seen, training, seed, study, alone.
+    It was chosen ``by`` the seen clients' error on their ``validation`` data, on their other data
+    kept out of training (``seen``) or on their ``training`` data; by the order of the study's seeds
+    (``seed``); by the study's ``certify_model`` (``study``; where ``named``, that named the model
+    among whose systems this one is); or by nothing, as there is no other (``alone``).
     """
 
     row: Mapping[str, Any]
