@@ -303,9 +303,6 @@ DESCRIPTORS = Section(
 )
 
 
-AGREEMENT = ("label", "spearman", "lower", "upper", "sd_seeds", "n_clients", "n_seeds")
-
-
 def correlation_frame(tables: CellTables) -> pd.DataFrame:
     """Take the correlation of descriptors and classes along the training from its curves.
 
@@ -370,10 +367,8 @@ def agreement_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """
     own = rows[(rows["metric"] == "spearman") & (rows["client"] != "") & (rows["method"] != "")]
     own = own.rename(columns={"value": "spearman"})
-    frame = over_clients_and_seeds(own, ["label"], "spearman")
-    frame["lower"] = (frame["spearman"] - frame["half"]).clip(lower=-1.0)
-    frame["upper"] = (frame["spearman"] + frame["half"]).clip(upper=1.0)
-    return frame[list(AGREEMENT)]
+    frame = over_clients_and_seeds(own, ["label"], "spearman", least=-1.0, most=1.0)
+    return frame[["label", "spearman", "lower", "upper", "sd_seeds", "n_clients", "n_seeds"]]
 
 
 def agreement_table(

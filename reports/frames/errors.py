@@ -110,10 +110,13 @@ def half_width(values: pd.Series) -> float:
     return float(_quantile(n - 1) * values.std(ddof=1) / np.sqrt(n))
 
 
-def over_clients_and_seeds(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
+def over_clients_and_seeds(
+    frame: pd.DataFrame, by: list[str], value: str, *, least: float, most: float
+) -> pd.DataFrame:
     """Mean of a value over clients, then over seeds, with both spreads.
 
-    ``half`` is of the 95% t-interval over clients, each averaged over seeds.
+    ``lower`` and ``upper`` are the 95% t-interval over clients, each averaged over seeds, cut where
+    the value ends, at ``least`` and ``most``; the t-interval does not know that.
     """
     seeds, clients = (
         frame.groupby([*by, unit], dropna=False)[value]
@@ -126,12 +129,16 @@ def over_clients_and_seeds(frame: pd.DataFrame, by: list[str], value: str) -> pd
         value: seeds.mean(),
         "sd_seeds": seeds.std(ddof=1),
         "se_clients": clients.sem(ddof=1),
-        "half": clients.agg(half_width),
         "worst": clients.max(),
         "n_clients": clients.size(),
         "n_seeds": seeds.size(),
+        "half": clients.agg(half_width),
     }
-    return pd.DataFrame(columns).reset_index()
+    table = pd.DataFrame(columns).reset_index()
+    half = table.pop("half")
+    table["lower"] = (table[value] - half).clip(lower=least)
+    table["upper"] = (table[value] + half).clip(upper=most)
+    return table
 
 
 @cache
@@ -427,11 +434,8 @@ def dealt_shifts(errors: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _spread(errors: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    frame = over_clients_and_seeds(errors, by, "error").rename(columns={"error": "mean"})
-    # An error lies in [0, 1]; the t-interval does not know that.
-    frame["lower"] = (frame["mean"] - frame["half"]).clip(lower=0.0)
-    frame["upper"] = (frame["mean"] + frame["half"]).clip(upper=1.0)
-    return frame.drop(columns="half")
+    frame = over_clients_and_seeds(errors, by, "error", least=0.0, most=1.0)
+    return frame.rename(columns={"error": "mean"})
 
 
 def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:

@@ -451,11 +451,9 @@ def effect_frame(rows: pd.DataFrame) -> pd.DataFrame:
     controls = controls.assign(shift=controls["shift"].str.removesuffix(CONTROL))
     both = errors.merge(controls[[*keys, "error"]], on=keys, suffixes=("", "_control"))
     both["effect"] = both["error"] - both["error_control"]
-    frame = over_clients_and_seeds(both, [*MODEL, "shift"], "effect")
-    frame["lower"] = frame["effect"] - frame["half"]
-    frame["upper"] = frame["effect"] + frame["half"]
-    columns = ["shift", "effect", "lower", "upper", "sd_seeds", "n_clients", "n_seeds"]
-    return frame[[*MODEL, *columns]]
+    by = [*MODEL, "shift"]
+    frame = over_clients_and_seeds(both, by, "effect", least=-np.inf, most=np.inf)
+    return frame[[*by, "effect", "lower", "upper", "sd_seeds", "n_clients", "n_seeds"]]
 
 
 def lacks_frame(rows: pd.DataFrame) -> pd.DataFrame:
