@@ -7,7 +7,13 @@ from typing import Any
 import pandas as pd
 
 from latecomer.eval.results.rows import RunRecord, load_run
-from latecomer.reports.frames.errors import CONDITION, MODEL, client_errors, half_width
+from latecomer.reports.frames.errors import (
+    CONDITION,
+    MODEL,
+    client_errors,
+    half_width,
+    study_methods,
+)
 
 
 def compare_runs(first: str | Path, second: str | Path) -> dict[str, Any]:
@@ -34,17 +40,13 @@ def compare_runs(first: str | Path, second: str | Path) -> dict[str, Any]:
 
 
 def settings_frame(first: RunRecord, second: RunRecord) -> pd.DataFrame:
-    """List the settings, versions and machines in which two runs differ.
+    """List the settings, versions and machines in which two runs differ, as text.
 
-    Methods are compared under their labels, whatever their order; of a method that only one
-    run has, the name is listed.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``setting first second``, values as text; empty text where a run has no such setting.
+    Methods are compared under their labels, whatever their order; of a method that only one run
+    has, the name is listed.
     """
-    told, methods = [_told(run) for run in (first, second)], [_methods(r) for r in (first, second)]
+    told = [_told(run) for run in (first, second)]
+    methods = [study_methods(run.study.get("methods") or ()) for run in (first, second)]
     for text, own, others in zip(told, methods, reversed(methods), strict=True):
         for label, entry in own.items():
             both = label in others
@@ -60,21 +62,11 @@ def differences_frame(
 ) -> pd.DataFrame:
     """Error of every model in the second run minus that in the first, by seed and over seeds.
 
-    Parameters
-    ----------
-    first, second : pandas.DataFrame
-        Rows of the runs.
-    paired : bool
-        Whether client ids mean the same clients in both.  If not, means are compared and there is
-        no interval.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor group shift severity seed first second difference lower upper n_clients
-        n_seeds``; ``seed`` is -1 for all common seeds together; each client is averaged over them.
-        ``lower`` and ``upper`` are the 95% t-interval over clients.  Where ``difference`` is
-        positive the second run is worse.
+    Columns ``label predictor group shift severity seed first second difference lower upper
+    n_clients n_seeds``.  Unless ``paired``, client ids mean other clients in each: then means are
+    compared and there is no interval.  ``seed`` is -1 for all common seeds together, over which
+    each client is averaged; ``lower`` and ``upper`` are the 95% t-interval over clients.  Where
+    ``difference`` is positive the second run is worse.
     """
     keys = [*MODEL, "group", *CONDITION]
     parts = []
@@ -126,11 +118,6 @@ def _told(run: RunRecord) -> dict[str, str]:
     study = {name: value for name, value in run.study.items() if name != "methods"}
     about = ("git_commit", "device", "python", "versions")
     return _flat(study) | _flat({name: run.env.get(name) for name in about}, "made with")
-
-
-def _methods(run: RunRecord) -> dict[str, dict[str, Any]]:
-    entries = [m if isinstance(m, dict) else {"name": m} for m in run.study.get("methods") or ()]
-    return {str(entry.get("label") or entry.get("name")): entry for entry in entries}
 
 
 def _flat(value: Any, key: str = "") -> dict[str, str]:

@@ -16,14 +16,7 @@ from latecomer.certify.words import (
     points,
 )
 from latecomer.declared import without_folder
-from latecomer.eval.names import (
-    PUBLISHED,
-    ROUTES,
-    RULES,
-    bound_called,
-    method_facts,
-    rules_for,
-)
+from latecomer.eval.names import PUBLISHED, ROUTES, RULES, bound_called, method_facts, rules_for
 
 PROTOCOLS = {
     "forward": "One forward pass: the encoder reads the client's labelled support data, the "
@@ -83,12 +76,6 @@ def shown_names() -> dict[str, str]:
     """
     told = method_facts().items()
     return {name: facts["shown_as"] for name, facts in told if facts.get("shown_as")}
-
-
-def __getattr__(name: str) -> object:
-    if name == "SHOWN_NAMES":  # this reads the files of all methods
-        return shown_names()
-    raise AttributeError(f"module 'latecomer.reports.words' has no attribute {name!r}")
 
 
 LESS_ALONE = "gap less Local's (points)"

@@ -8,9 +8,9 @@ from published import REFERENCE
 from latecomer.certify.predicted_sets import LABEL_SCORES
 from latecomer.certify.words import percent, shift_name
 from latecomer.eval.results.rows import load_run
-from latecomer.reports.display.naming import model_names, model_of
+from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Material
-from latecomer.reports.frames.errors import primary_predictor, records
+from latecomer.reports.frames.errors import model_of, primary_predictor, records
 from latecomer.reports.guarantees.sets import CLIENTS, CONFIDENT, POOLED, answer_sets, sets_frame
 
 __all__ = ["set_tables"]

@@ -7,12 +7,13 @@ from published import REFERENCE
 
 from latecomer.certify.words import percent, points, shift_name
 from latecomer.eval.results.rows import load_run
-from latecomer.reports.display.naming import model_names, model_of
+from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.errors import (
     CONTROL,
     accuracy_frame,
     client_errors,
+    model_of,
     pair_frame,
     records,
     shift_frame,

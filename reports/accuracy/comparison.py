@@ -19,6 +19,7 @@ from latecomer.reports.frames.errors import (
     pair_frame,
     rank_test_frame,
     records,
+    unshifted,
 )
 from latecomer.reports.words import PROTOCOLS, interval
 
@@ -31,10 +32,6 @@ def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) 
     ----------
     frame : pandas.DataFrame
         ``rank_test_frame`` of the errors.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     names, narrow = model_names(frame), width < 5
     figure, [axes] = sheet(width, 1.0 + (0.34 if narrow else 0.24) * len(frame))
@@ -95,18 +92,16 @@ def pair_table(pairs: pd.DataFrame, models: pd.DataFrame) -> Table:
     names = model_names(models)
     frame = pairs.sort_values("p", kind="stable", ignore_index=True)
     shown = pd.DataFrame(
-        [
-            {
-                "method": names[row["label"], row["predictor"]],
-                "compared with": names[row["other"], row["other_predictor"]],
-                "difference (points)": points(row["difference"]),
-                "95% interval": interval(row["lower"], row["upper"], points),
-                "p (Holm)": chance_of(row["p_holm"]),
-                "clients": str(row["n_clients"]),
-                "seeds": str(row["n_seeds"]),
-            }
-            for row in records(frame)
-        ]
+        {
+            "method": names[row["label"], row["predictor"]],
+            "compared with": names[row["other"], row["other_predictor"]],
+            "difference (points)": points(row["difference"]),
+            "95% interval": interval(row["lower"], row["upper"], points),
+            "p (Holm)": chance_of(row["p_holm"]),
+            "clients": str(row["n_clients"]),
+            "seeds": str(row["n_seeds"]),
+        }
+        for row in records(frame)
     )
     marked = frame["p_holm"] <= 0.05
     bold = tuple((int(i), "p (Holm)") for i in frame.index[marked])
@@ -144,8 +139,7 @@ def say_pairs(pairs: pd.DataFrame) -> str:
 
 
 def _comparison(material: Material) -> Iterator[Block]:
-    errors = material.errors
-    errors = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    errors = unshifted(material.errors)
     pairs = pair_frame(errors)
     if pairs.empty:
         return
@@ -218,17 +212,15 @@ def sameness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Set spread of the models and cost of another client's model side by side."""
     frame = in_order(frame, labels)
     shown = pd.DataFrame(
-        [
-            {
-                "method": model_called(row["label"]),
-                "served by": PROTOCOLS.get(row["protocol"], row["protocol"]),
-                "models differ by": plus_minus(percent(row["model_spread"]), row["spread_sd"]),
-                "another client's model costs (points)": plus_minus(
-                    points(row["swap_cost"]), row["swap_sd"]
-                ),
-            }
-            for row in records(frame)
-        ]
+        {
+            "method": model_called(row["label"]),
+            "served by": PROTOCOLS.get(row["protocol"], row["protocol"]),
+            "models differ by": plus_minus(percent(row["model_spread"]), row["spread_sd"]),
+            "another client's model costs (points)": plus_minus(
+                points(row["swap_cost"]), row["swap_sd"]
+            ),
+        }
+        for row in records(frame)
     )
     caption = (
         f"Over {int(frame['n_clients'].max())} seen clients at most. Models differ by: distance of "

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.words import PLUS_MINUS, count, listing, number
-from latecomer.reports.display.drawing import sheet, styled
+from latecomer.reports.display.drawing import panels, styled
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.frames.errors import split_tables
@@ -73,20 +73,15 @@ def denoising_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     ----------
     frame : pandas.DataFrame
         ``denoising_frame`` of the artifacts; bars are two standard errors over draws.
-    width : float
-        Inches.
     """
     noises = list(dict.fromkeys(frame["noise"]))
-    columns = min(1 if width < 5 else 3, len(noises))
-    lines = -(-len(noises) // columns)
-    figure, panels = sheet(width, 1.1 + 2.4 * lines, lines, columns, sharex=True)
-    for axes, noise in zip(panels, noises, strict=False):
+    columns = 1 if width < 5 else 3
+    figure, drawn = panels(len(noises), width, columns, above=1.1, each=2.4, sharex=True)
+    for axes, noise in zip(drawn, noises, strict=True):
         _panel(axes, frame[frame["noise"] == noise])
         axes.set_title(f"noise {noise:g}", fontsize=8.5)
-    for axes in panels[len(noises) :]:
-        axes.set_visible(False)
     figure.supylabel("squared error of a client's model", fontsize=8.5)
-    handles, labels = panels[0].get_legend_handles_labels()
+    handles, labels = drawn[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=1 if width < 5 else 2)
     return figure
 

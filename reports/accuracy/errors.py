@@ -14,19 +14,13 @@ from latecomer.certify.page.svg import INK, WIDE
 from latecomer.certify.words import DASH, count, percent, points
 from latecomer.reports.display.drawing import Looks, beside, sheet, styled
 from latecomer.reports.display.errors_figure import draw_intervals
-from latecomer.reports.display.naming import (
-    Names,
-    as_subject,
-    beyond_chance,
-    model_names,
-    model_of,
-    standing,
-)
+from latecomer.reports.display.naming import Names, as_subject, beyond_chance, model_names, standing
 from latecomer.reports.display.pictures import Plot, Table, counted, over_seeds, plus_minus
 from latecomer.reports.display.section import Answer, Block, Material, Question, Section, Text
 from latecomer.reports.frames.errors import (
     MODEL,
     by_model,
+    model_of,
     personalization,
     primary_predictor,
     records,
@@ -127,10 +121,6 @@ def gap_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fig
     ----------
     frame : pandas.DataFrame
         ``gap_frame`` of the rows; models appear in its order.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     names, summary = model_names(frame), by_model(frame.drop_duplicates(MODEL))
     narrow = width < 5
@@ -215,19 +205,7 @@ HOW = "paired over clients, 5%, Holm over all pairs"
 
 
 def answer_accuracy(material: Material) -> Answer | None:
-    """Say from what to what methods err on new clients, and name one only if a test does.
-
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``lowest``, ``lower``, ``upper`` (its 95% interval over clients),
-        ``highest`` and ``n_tied``, the models that are not significantly worse than the lowest.
-    """
+    """Say from what to what methods err on new clients, and name one only if a test does."""
     groups = primary_predictor(material.accuracy)
     frame = groups[groups["group"] == "novel"].sort_values("mean", kind="stable")
     if frame.empty:
@@ -257,11 +235,7 @@ def _as_accuracies(frame: pd.DataFrame) -> str:
 def said_of_errors(frame: pd.DataFrame) -> list[str]:
     """Say how new clients are served, in a sentence or two.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Novel rows of ``accuracy_frame``, one predictor a label, at least one, the smallest mean
-        first.
+    ``frame`` has novel rows of ``accuracy_frame``, one predictor a label, the smallest mean first.
     """
     names, every = model_names(frame), records(frame)
     first = every[0]

@@ -14,18 +14,24 @@ from latecomer.certify.words import DASH, count, listing, percent, points
 from latecomer.reports.display.drawing import Looks, styled
 from latecomer.reports.display.errors_figure import NARROW_BELOW, model_rows
 from latecomer.reports.display.naming import (
-    Model,
     Names,
     as_subject,
     beyond_chance,
     model_names,
-    model_of,
     standing,
     worse_than,
 )
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Answer, Material, Question
-from latecomer.reports.frames.errors import CONFIDENCE, MODEL, by_model, primary_predictor, records
+from latecomer.reports.frames.errors import (
+    CONFIDENCE,
+    MODEL,
+    Model,
+    by_model,
+    model_of,
+    primary_predictor,
+    records,
+)
 from latecomer.reports.frames.gaps import gap_pairs
 from latecomer.reports.words import (
     LESS_ALONE,
@@ -45,15 +51,6 @@ def draw_dumbbells(
     """Draw the error of seen (hollow) and new clients (filled), joined, smallest gap first.
 
     The error on training data is a stroke, where it was measured.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``gap_intervals``.
-    names, looks : mapping
-        What models are called, and how each label is drawn.
-    width : float
-        Inches.
     """
     rows = records(frame)
     figure, axes = model_rows([names[model_of(row)] for row in rows], width, beside=1.1)
@@ -84,18 +81,9 @@ def draw_dumbbells(
 def answer_gap(material: Material) -> Answer | None:
     """Say from what to what methods lose on clients that join late, and what is beyond chance.
 
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``least_gap``, ``least_lower``, ``least_upper``, ``most_gap`` and
-        ``n_real``, the models whose gap differs from 0; ``most_out_of_sample`` where the error on
-        training data was measured; ``alone_gap``, ``least_less_alone``, ``most_less_alone`` where
-        the run holds a model that learns nothing from others.
+    ``numbers`` has ``n_real``, the models whose gap differs from 0; ``most_out_of_sample`` where
+    the error on training data was measured; ``alone_gap``, ``least_less_alone``,
+    ``most_less_alone`` where the run holds a model that learns nothing from others.
     """
     frame = primary_predictor(material.mean_gaps)
     if frame.empty:
@@ -210,17 +198,13 @@ def _table(frame: pd.DataFrame, less: pd.DataFrame, names: Names) -> Table:
         | ({"training error": percent(row["training"])} if parts else {})
         | {"seen-client error": percent(row["seen"]), "new-client error": percent(row["novel"])}
         | ({"out-of-sample gap": points(row["out_of_sample"])} if parts else {})
-        | {
-            "gap (points)": gap_in_points(row),
-        }
+        | {"gap (points)": gap_in_points(row)}
         | (
             {LESS_ALONE: gap_in_points(left[model_of(row)]) if model_of(row) in left else DASH}
             if left
             else {}
         )
-        | {
-            "beyond chance": "yes" if row["p_holm"] <= 1 - CONFIDENCE else "no",
-        }
+        | {"beyond chance": "yes" if row["p_holm"] <= 1 - CONFIDENCE else "no"}
         for row in records(frame)
     )
     over = over_what(int(frame["n_seeds"].max()))

@@ -50,10 +50,6 @@ def paper_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     ----------
     frame : pandas.DataFrame
         ``paper_frame`` of the rows, one number per label and group; methods in its order.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     labels = list(dict.fromkeys(frame["label"]))
     groups = [group for group in GROUPS if (frame["group"] == group).any()]
@@ -196,19 +192,7 @@ PAPER = Section("paper", _paper)
 
 
 def answer_paper(material: Material) -> Answer | None:
-    """Say how many published numbers ours agree with, and which is furthest off.
-
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``n_published``, ``n_reproduced``, ``n_judged`` and ``furthest`` (ours minus
-        the published accuracy, as a fraction).
-    """
+    """Say how many published numbers ours agree with, and which is furthest off."""
     frame = with_verdicts(published(material), material.study)
     if frame.empty:
         return None

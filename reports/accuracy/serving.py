@@ -22,6 +22,7 @@ from latecomer.reports.frames.errors import (
     joined,
     primary_predictor,
     records,
+    unshifted,
 )
 from latecomer.reports.words import interval
 
@@ -51,22 +52,16 @@ def serving_frame(tables: CellTables, rows: pd.DataFrame) -> pd.DataFrame:
         return frame.assign(bytes=[], error=[])
     frame["client"] = [f"{float(name):.0f}" for name in frame["client"]]
     frame["bytes"] = frame["down_bytes"] + frame["up_bytes"]
-    errors = client_errors(rows)
-    errors = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
-    errors = primary_predictor(errors)[["label", "seed", "client", "error"]]
+    errors = primary_predictor(unshifted(client_errors(rows)))
+    errors = errors[["label", "seed", "client", "error"]]
     return frame.merge(errors, on=["label", "seed", "client"], how="left")
 
 
 def serving_summary(frame: pd.DataFrame) -> pd.DataFrame:
     """Average costs and errors per method.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label rounds down_bytes up_bytes bytes seconds seconds_low seconds_high predict_seconds
-        error lower upper sd_seeds n_clients n_seeds``.  Seconds are medians over clients and seeds,
-        with the fastest and the slowest; ``lower`` and ``upper`` are the 95% t-interval of the
-        error over clients, each averaged over seeds.
+    Seconds are medians over clients and seeds, with the fastest and the slowest; ``lower`` and
+    ``upper`` are the 95% t-interval of the error over clients, each averaged over seeds.
     """
     by = frame.groupby("label", sort=False)
     clients = frame.groupby(["label", "client"], sort=False)["error"].mean().groupby("label")
@@ -102,10 +97,6 @@ def serving_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE) -> 
     ----------
     frame : pandas.DataFrame
         ``serving_frame`` of the artifacts.
-    look : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     summary, narrow = serving_summary(frame), width < 5
     shape = (2, 1) if narrow else (1, 2)

@@ -19,9 +19,11 @@ from latecomer.reports.display.drawing import (
     Looks,
     along_rounds,
     leaders,
+    panels,
     sheet,
     shown,
     styled,
+    until_round,
 )
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot, Table
@@ -58,10 +60,6 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
     ----------
     frame : pandas.DataFrame
         ``training_frame`` of the artifacts.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     narrow = width < 5
     figure, [axes] = sheet(width, 3.9 if narrow else 3.6)
@@ -78,25 +76,20 @@ def training_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -
                 color=looks[label].colour, linestyle=LINES[group], linewidth=1.5 if whole else 1.0,
                 markersize=3.6,
             )  # fmt: skip
-    along_rounds(axes)
-    axes.set_xlabel("rounds of training")
+    until_round(axes, float(np.max(frame["round"])))
     axes.set_ylabel("error (%)")
     axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0, right=float(np.max(frame["round"])) * 1.02)
-    axes.grid()
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=looks[label].colour,
-            marker=looks[label].mark,
-            label=shown(model_called(label)),
-        )
-        for label in labels
-    ]
+    handles = _method_handles(labels, looks)
     handles += [Line2D([], [], color=INK, linestyle=LINES[g], label=f"{g} data") for g in groups]
     figure.legend(handles=handles, loc="outside lower center", ncols=2 if narrow else 5)
     return figure
+
+
+def _method_handles(labels: Sequence[str], looks: Looks) -> list[Line2D]:
+    return [
+        Line2D([], [], color=one.colour, marker=one.mark, label=shown(model_called(label)))
+        for label, one in ((label, looks[label]) for label in labels)
+    ]
 
 
 def describe_training(frame: pd.DataFrame) -> str:
@@ -126,11 +119,7 @@ def training_caption(frame: pd.DataFrame) -> str:
 def training_losses(run: RunRecord) -> pd.DataFrame:
     """Training loss along the rounds, which every run has on record.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label seed round loss``: means over up to `MOST_STEPS` stretches of equal length, each at
-        its last round.
+    Means over up to `MOST_STEPS` stretches of equal length, each at its last round.
     """
     rows = []
     for cell in run.cells:
@@ -145,29 +134,15 @@ def training_losses(run: RunRecord) -> pd.DataFrame:
 
 @styled
 def draw_losses(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Figure:
-    """Draw the training loss against rounds, a panel a method, a line a seed.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``training_losses`` of the run.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
-    """
+    """Draw the training loss against rounds, a panel a method, a line a seed."""
     labels = [str(label) for label in dict.fromkeys(frame["label"])]
-    columns = min(2 if width < 5 else 4, len(labels))
-    lines = -(-len(labels) // columns)
-    figure, axes = sheet(width, 0.3 + 1.35 * lines, lines, columns)
-    for panel, label in zip(axes, labels, strict=False):
+    figure, axes = panels(len(labels), width, 2 if width < 5 else 4, above=0.3, each=1.35)
+    for panel, label in zip(axes, labels, strict=True):
         for _, own in frame[frame["label"] == label].groupby("seed"):
             panel.plot(own["round"], own["loss"], color=looks[label].colour, linewidth=1.0)
         panel.set_title(fill(model_called(label), 22), fontsize=8, fontweight="normal")
         along_rounds(panel)
         panel.grid()
-    for panel in axes[len(labels) :]:
-        panel.set_visible(False)
     figure.supxlabel("rounds of training", fontsize=8.5)
     figure.supylabel("training loss", fontsize=8.5)
     return figure
@@ -264,13 +239,7 @@ def convergence_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def constants_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """Objective, both sides with their terms and steps at the last round; the largest constants.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label quantity term mean low high n_seeds``, over seeds.
-    """
+    """Objective, both sides with their terms and steps at the last round; the largest constants."""
     own = rows[rows["metric"].isin(list(_QUANTITIES)) & (rows["method"] != "")]
     columns = ["label", "quantity", "term", "mean", "low", "high", "n_seeds"]
     if own.empty:
@@ -324,10 +293,6 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     ----------
     frame : pandas.DataFrame
         ``convergence_frame`` of the rows; lines are means over seeds.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     figure, [axes] = sheet(width, 3.9 if width < 5 else 3.6)
     names = [str(name) for name in dict.fromkeys(frame["label"])]
@@ -345,21 +310,9 @@ def convergence_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    along_rounds(axes)
-    axes.set_xlabel("rounds of training")
+    until_round(axes, float(np.max(frame["round"])))
     axes.set_ylabel("squared gradient norm")
-    axes.set_xlim(left=0, right=float(np.max(frame["round"])) * 1.02)
-    axes.grid()
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=looks[name].colour,
-            marker=looks[name].mark,
-            label=shown(model_called(name)),
-        )
-        for name in names
-    ]
+    handles = _method_handles(names, looks)
     handles += [
         Line2D([], [], color=INK, linestyle=line, label=words) for words, line in _LINES.values()
     ]

@@ -14,16 +14,8 @@ from latecomer.reports.display.section import Material
 class Found:
     """What a check finds once.
 
-    Attributes
-    ----------
-    sentence : str
-        Says it, with its number.
-    value : float
-        That number; of errors a fraction, not per cent.
-    label : str
-        The model it is about, as rows call it; empty: the run.
-    seeds : tuple of int
-        The seeds it is about; empty: all of the model's.
+    A sentence with its number (of errors a fraction, not per cent), the label of the model it is
+    about, empty for the run, and its seeds; empty: all of the model's.
     """
 
     sentence: str
@@ -72,14 +64,7 @@ class Finding:
 
 
 def findings(material: Material, checks: Iterable[Check]) -> list[Finding]:
-    """List what checks find in a run, but for those that its study ignores.
-
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-    checks : iterable of Check
-    """
+    """List what checks find in a run, but for those that its study ignores."""
     ignored = set((material.study.get("evaluation") or {}).get("ignore") or ())
     rows = material.rows[["label", "seed"]].dropna()
     seeds = {str(label): own.unique() for label, own in rows.groupby("label")["seed"]}
@@ -105,16 +90,11 @@ COLUMNS = ("code", "method", "seed", "what", "value", "sentence")
 
 
 def findings_file(found: Sequence[Finding]) -> str:
-    r"""Write findings as CSV, one a line; the head alone where there are none.
+    """Write findings as CSV, one a line; the head alone where there are none.
 
     ``method`` is the label that the report gives the model, blank where it is about the run;
     ``seed`` are the seeds it is about, with spaces between; ``what`` is the check's title, and
     ``value`` the number in the sentence, of errors a fraction.
-
-    Examples
-    --------
-    >>> findings_file([])
-    'code,method,seed,what,value,sentence\n'
     """
     lines = []
     for one in found:

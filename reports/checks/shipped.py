@@ -24,9 +24,9 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     records,
     split_tables,
+    unshifted,
 )
 from latecomer.reports.guarantees.answer import least_price
-from latecomer.reports.guarantees.certificate import declared_certificates
 
 Errors = NDArray[np.float64]
 FEW_CLIENTS = 20
@@ -37,7 +37,7 @@ PERMUTATIONS = 9999
 
 
 def _few(material: Material) -> Iterator[Found]:
-    declared = held_out(declared_certificates(material.bounds, material.study))
+    declared = held_out(material.declared)
     few = declared[declared["n_clients"] < FEW_CLIENTS]
     if len(few):
         n, delta = int(few["n_clients"].min()), float(few["delta"].iloc[0])
@@ -50,9 +50,8 @@ def _few(material: Material) -> Iterator[Found]:
 
 
 def _hopeless(material: Material) -> Iterator[Found]:
-    declared = held_out(declared_certificates(material.bounds, material.study))
-    errors = material.errors
-    scored = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]
+    declared = held_out(material.declared)
+    scored = unshifted(material.errors, "certification")
     names = model_names(declared)
     for (label, predictor), own in declared[declared["value"] >= 1].groupby(MODEL, sort=False):
         rule = str(own["bound"].iloc[0]).partition(":")[2]
@@ -116,8 +115,7 @@ def _more(one: Errors, other: Errors, axis: int) -> Errors:
 
 
 def _shifted(material: Material) -> Iterator[Found]:
-    declared = declared_certificates(material.bounds, material.study)
-    value = {key: float(own["shown"].max()) for key, own in declared.groupby(MODEL)}
+    value = {key: float(own["shown"].max()) for key, own in material.declared.groupby(MODEL)}
     shifted = material.shifts[material.shifts["shift"] != "none"]
     for label in material.labels:
         above = [
@@ -138,8 +136,7 @@ def _shifted(material: Material) -> Iterator[Found]:
 
 
 def _few_points(material: Material) -> Iterator[Found]:
-    errors = material.errors
-    plain = errors[(errors["shift"] == "none") & errors["group"].isin(["certification", "novel"])]
+    plain = unshifted(material.errors, "certification", "novel")
     sizes = plain.drop_duplicates(["group", "client"])
     few = sizes[sizes["n_query"] < FEW_POINTS]
     if len(few) > SHARE * len(sizes):
@@ -253,11 +250,8 @@ def _risen_losses(material: Material) -> dict[tuple[str, int], tuple[str, float]
 
 def _held_by_means(material: Material, label: str, seeds: list[int]) -> str:
     """Say what a method's mean over seeds is with and without those that diverged."""
-    errors = primary_predictor(material.errors)
-    own = errors[
-        (errors["group"] == "novel") & (errors["shift"] == "none") & (errors["label"] == label)
-    ]
-    mean = own.groupby("seed")["error"].mean()
+    errors = unshifted(primary_predictor(material.errors))
+    mean = errors[errors["label"] == label].groupby("seed")["error"].mean()
     others = mean.drop(seeds, errors="ignore")
     if others.empty or len(others) == len(mean):
         return ""
@@ -269,8 +263,7 @@ def _held_by_means(material: Material, label: str, seeds: list[int]) -> str:
 
 
 def _winners(material: Material) -> Iterator[Found]:
-    errors = primary_predictor(material.errors)
-    plain = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    plain = unshifted(primary_predictor(material.errors))
     mean = plain.groupby(["seed", "label"])["error"].mean().unstack("label").dropna()
     if len(mean) < 2 or mean.shape[1] < 2:
         return
@@ -290,8 +283,7 @@ DRAWS = 400
 
 def _novel(material: Material) -> pd.DataFrame:
     """Return each method's mean error over seeds on each unshifted new client."""
-    errors = primary_predictor(material.errors)
-    plain = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    plain = unshifted(primary_predictor(material.errors))
     return plain.groupby(["method", "label", "client"], sort=False)["error"].mean().reset_index()
 
 
@@ -352,19 +344,11 @@ def _than_majority(material: Material) -> Iterator[Found]:
 def majority_error(held: Sequence[int], n_support: int) -> float:
     """Return the error of naming the class most frequent in a client's support on its other points.
 
-    The support is a random part of the client's points, and the result a mean over ``DRAWS`` drawn
-    by a fixed seed: the class most frequent in all points would have been chosen by the points that
-    it is scored on, too.
+    The support is a random part of the client's points (``held`` of each class), and the result a
+    mean over ``DRAWS`` drawn by a fixed seed: the class most frequent in all points would have been
+    chosen by the points that it is scored on, too.  NaN where none or all of the points are
+    support.
 
-    Parameters
-    ----------
-    held : sequence of int
-        The client's points of each class.
-    n_support : int
-        How many of them are support; NaN is returned where that is none or all of them.
-
-    Examples
-    --------
     >>> majority_error([10, 0], 5), majority_error([0, 0], 0), round(majority_error([6, 6], 6), 2)
     (0.0, nan, 0.6)
     """

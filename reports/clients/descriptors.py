@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.words import DASH, PLUS_MINUS, count, listing, percent
 from latecomer.eval.results.rows import Artifact
-from latecomer.reports.display.drawing import Looks, along_rounds, looks, sheet, shown, styled
+from latecomer.reports.display.drawing import (
+    Looks,
+    looks,
+    panels,
+    sheet,
+    shown,
+    styled,
+    until_round,
+)
 from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section
@@ -127,10 +135,6 @@ def descriptor_figure(
         ``descriptor_frame`` of the artifacts.
     label : str
         The method.
-    look : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     own = frame[frame["label"] == label]
     if own["superclass"].notna().any():
@@ -168,14 +172,14 @@ def _by_superclass(own: pd.DataFrame, width: float) -> Figure:
 def _by_class(own: pd.DataFrame, colour: str, width: float) -> Figure:
     classes, narrow = panel_classes(own), width < 5
     columns = min(2 if narrow else 5, len(classes))
-    lines = -(-len(classes) // columns)
-    side = width / columns
-    height = lines * (0.86 * side + 0.2)
-    figure, panels = sheet(width, height, lines, columns, sharex=True, sharey=True)
+    each = 0.86 * (width / columns) + 0.2
+    figure, drawn = panels(
+        len(classes), width, columns, above=0.0, each=each, sharex=True, sharey=True
+    )
     clients = own.drop_duplicates("client").sort_values("client")
     shares = own.pivot_table(index="client", columns="class", values="share", fill_value=0.0)
     shares = shares.loc[clients["client"]]
-    for axes, name in zip(panels, classes, strict=False):
+    for axes, name in zip(drawn, classes, strict=True):
         share = shares[name].to_numpy()
         holds = share > 0
         axes.plot(
@@ -189,8 +193,6 @@ def _by_class(own: pd.DataFrame, colour: str, width: float) -> Figure:
         _rings(axes, clients, size=5.5)
         axes.set_title(f"class {name} ({int(holds.sum())})", fontsize=8, pad=3)
         _bare(axes)
-    for axes in panels[len(classes) :]:
-        axes.set_visible(False)
     return figure
 
 
@@ -215,17 +217,7 @@ def _bare(axes: Axes) -> None:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """How often a client's nearest neighbour in a map is of its kind.
-
-    Attributes
-    ----------
-    alike : float
-        Share of clients whose nearest neighbour is of their kind.
-    chance : float
-        The same share for a neighbour picked at random.
-    kind : str
-        What defines a client's kind.
-    """
+    """How often a client's nearest neighbour in a map is of its kind, and would be by chance."""
 
     alike: float
     chance: float
@@ -311,9 +303,6 @@ DESCRIPTORS = Section(
 )
 
 
-AGREEMENT = ("label", "spearman", "lower", "upper", "sd_seeds", "n_clients", "n_seeds")
-
-
 def correlation_frame(tables: CellTables) -> pd.DataFrame:
     """Take the correlation of descriptors and classes along the training from its curves.
 
@@ -344,10 +333,6 @@ def correlation_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE)
     ----------
     frame : pandas.DataFrame
         ``correlation_frame`` of the artifacts.
-    look : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     figure, [axes] = sheet(width, 3.0 if width < 5 else 3.2)
     axes.axhline(0, color=MUTED, linewidth=0.8)
@@ -361,12 +346,9 @@ def correlation_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE)
             mean.index, mean, marker=one.mark, color=one.colour, linestyle=one.line, markersize=3.6,
             label=shown(model_called(str(label))),
         )  # fmt: skip
-    along_rounds(axes)
-    axes.set_xlabel("rounds of training")
+    until_round(axes, float(frame["round"].max()))
     axes.set_ylabel("rank correlation")
     axes.set_ylim(min(0.0, 1.1 * float(frame["spearman"].min())), 1.02)
-    axes.set_xlim(0, 1.02 * float(frame["round"].max()))
-    axes.grid()
     figure.legend(loc="outside lower center", ncols=2 if width < 5 else 5)
     return figure
 
@@ -385,10 +367,8 @@ def agreement_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """
     own = rows[(rows["metric"] == "spearman") & (rows["client"] != "") & (rows["method"] != "")]
     own = own.rename(columns={"value": "spearman"})
-    frame = over_clients_and_seeds(own, ["label"], "spearman")
-    frame["lower"] = (frame["spearman"] - frame["half"]).clip(lower=-1.0)
-    frame["upper"] = (frame["spearman"] + frame["half"]).clip(upper=1.0)
-    return frame[list(AGREEMENT)]
+    frame = over_clients_and_seeds(own, ["label"], "spearman", least=-1.0, most=1.0)
+    return frame[["label", "spearman", "lower", "upper", "sd_seeds", "n_clients", "n_seeds"]]
 
 
 def agreement_table(

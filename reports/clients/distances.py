@@ -87,8 +87,6 @@ def class_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     ----------
     frame : pandas.DataFrame
         ``class_frame`` of the split's label counts.
-    width : float
-        Inches.
     """
     clients = frame[["group", "client"]].drop_duplicates(ignore_index=True)
     shares = frame["share"].to_numpy().reshape(len(clients), -1)
@@ -330,18 +328,8 @@ def likeness_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Sum up the p-values of new clients, by condition.
 
     They depend on no method and no training seed, so a client counts once for each split.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run, those of metric ``likeness_p`` among them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``shift severity n_novel n_certified alarms median_p least_p``; ``alarms`` is the share of
-        new clients with a p-value of at most ``ALARM``, ``least_p`` the smallest that there can
-        be.
+    ``alarms`` is the share of new clients with a p-value of at most ``ALARM``, ``least_p`` the
+    smallest that there can be.
     """
     once = ["split", "split_seed", *CONDITION, "client"]
     chosen = rows[rows["metric"] == "likeness_p"].drop_duplicates(once)
@@ -359,17 +347,15 @@ def likeness_frame(rows: pd.DataFrame) -> pd.DataFrame:
 def likeness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Say how many new clients are unlike the certified clients, by condition."""
     shown = pd.DataFrame(
-        [
-            {
-                "shift": row["shift"],
-                "severity": "" if pd.isna(row["severity"]) else f"{row['severity']:g}",
-                f"p at most {ALARM:g}": percent(row["alarms"]),
-                "median p": f"{row['median_p']:.2f}",
-                "new clients": str(row["n_novel"]),
-                "certified": str(int(row["n_certified"])),
-            }
-            for row in records(frame)
-        ]
+        {
+            "shift": row["shift"],
+            "severity": "" if pd.isna(row["severity"]) else f"{row['severity']:g}",
+            f"p at most {ALARM:g}": percent(row["alarms"]),
+            "median p": f"{row['median_p']:.2f}",
+            "new clients": str(row["n_novel"]),
+            "certified": str(int(row["n_certified"])),
+        }
+        for row in records(frame)
     )
     caption = (
         "How many new clients lie further from the seen ones than certified clients do, by their "
@@ -384,13 +370,9 @@ def likeness_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     return Table("likeness", caption, frame, shown, ("shift",), label=label)
 
 
-def _frame(material: Material) -> pd.DataFrame:
-    return likeness_frame(material.rows)
-
-
 LIKENESS = Section(
     "likeness",
-    tabled(_frame, likeness_table),
+    tabled(lambda material: likeness_frame(material.rows), likeness_table),
     title="Are new clients like those certified?",
     cites=("vovk2005",),
     chapter="clients",

@@ -65,12 +65,8 @@ def mix_and_match_frame(cells: Iterable[tuple[str, int, Artifact]]) -> pd.DataFr
 def mix_and_match_summary(frame: pd.DataFrame) -> pd.DataFrame:
     """Summarise accuracies under the client's own body and under the others', per trained model.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label seed n_clients own own_sd others others_sd best``: means and standard deviations
-        over clients, the others' bodies averaged for each client first; ``best`` counts the
-        clients for whom no other body is more accurate than their own.
+    Means and standard deviations over clients, the others' bodies averaged for each client first;
+    ``best`` counts the clients for whom no other body is more accurate than their own.
     """
     rows = []
     for (label, seed), part in frame.groupby(["label", "seed"], sort=False):
@@ -106,8 +102,6 @@ def mix_and_match_figure(
         The method.
     classes : mapping of int to str, optional
         What to write beside a client's number: the classes that it holds.
-    width : float
-        Inches.
     """
     own, narrow = frame[frame["label"] == label], width < 5
     table = own.pivot_table(index="head", columns="body", values="normalised", dropna=False)
@@ -160,17 +154,15 @@ def mix_and_match_table(frame: pd.DataFrame) -> Table:
     """Show accuracies on the client's own body and on the others', per trained model."""
     summary = mix_and_match_summary(frame)
     shown = pd.DataFrame(
-        [
-            {
-                "method": model_called(row["label"]),
-                "seed": str(row["seed"]),
-                "accuracy on its own body": _with_sd(row["own"], row["own_sd"]),
-                "on the others'": _with_sd(row["others"], row["others_sd"]),
-                "no other body better": f"{row['best']} of {row['n_clients']}",
-                "clients": str(row["n_clients"]),
-            }
-            for row in records(summary)
-        ]
+        {
+            "method": model_called(row["label"]),
+            "seed": str(row["seed"]),
+            "accuracy on its own body": _with_sd(row["own"], row["own_sd"]),
+            "on the others'": _with_sd(row["others"], row["others_sd"]),
+            "no other body better": f"{row['best']} of {row['n_clients']}",
+            "clients": str(row["n_clients"]),
+        }
+        for row in records(summary)
     )
     caption = (
         f"Accuracy of a seen client's head on its query data; mean over clients {PLUS_MINUS} one "

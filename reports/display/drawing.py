@@ -61,8 +61,6 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
     Labels of methods that declare a ``look`` keep it in every report.  Any other takes the first
     free place among those whose colour is rarest here, so colours repeat as late as possible.
 
-    Examples
-    --------
     >>> looks(["mine", "pefll"])["pefll"] == looks(["pefll"])["pefll"]
     True
     """
@@ -270,9 +268,37 @@ def sheet(
     return figure, list(figure.subplots(lines, columns, squeeze=False, **grid).ravel())
 
 
+def panels(
+    n: int,
+    width: float,
+    columns: int,
+    *,
+    above: float,
+    each: float,
+    sharex: bool = False,
+    sharey: bool = False,
+) -> tuple[Figure, list[Axes]]:
+    """Make a figure of so many panels, in lines of so many at most, each so many inches high."""
+    columns = min(columns, n)
+    lines = -(-n // columns)
+    height = above + each * lines
+    figure, axes = sheet(width, height, lines, columns, sharex=sharex, sharey=sharey)
+    for unused in axes[n:]:
+        unused.set_visible(False)
+    return figure, axes[:n]
+
+
 def along_rounds(axes: Axes) -> None:
     """Mark whole numbers alone along an axis of rounds, however few they are."""
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
+
+
+def until_round(axes: Axes, last: float) -> None:
+    """Lay an axis along all rounds of a training."""
+    along_rounds(axes)
+    axes.set_xlabel("rounds of training")
+    axes.set_xlim(0, last * 1.02)
+    axes.grid()
 
 
 def apart(heights: Sequence[float], *, step: float, top: float) -> list[float]:

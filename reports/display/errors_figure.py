@@ -12,8 +12,8 @@ from latecomer.certify.page.svg import INK, WIDE
 from latecomer.certify.words import magnitude, percent
 from latecomer.eval.names import ROUTES
 from latecomer.reports.display.drawing import TERM_FILLS, Looks, sheet, styled
-from latecomer.reports.display.naming import Names, model_of
-from latecomer.reports.frames.errors import records
+from latecomer.reports.display.naming import Names
+from latecomer.reports.frames.errors import model_of, records
 
 # Inches; a narrower figure has its names above the rows, not beside the axis.
 NARROW_BELOW = 5.0
@@ -24,17 +24,7 @@ ALL_ROWS, ROW, LEAST_ROW = 2.4, 0.32, 0.15
 
 
 def model_rows(called: Sequence[str], width: float, *, beside: float) -> tuple[Figure, Axes]:
-    """Make a figure with one named row per model, from top to bottom.
-
-    Parameters
-    ----------
-    called : sequence of str
-        The models' names.
-    width : float
-        Inches.
-    beside : float
-        Inches above and below the rows, for axis and legend.
-    """
+    """Make a figure with one named row a model, and inches ``beside`` them for axis and legend."""
     narrow = width < NARROW_BELOW
     n_rows = max(len(called), 1)
     height = 0.46 if narrow else min(ROW, max(ALL_ROWS / n_rows, LEAST_ROW))
@@ -56,17 +46,7 @@ def model_rows(called: Sequence[str], width: float, *, beside: float) -> tuple[F
 def draw_intervals(
     frame: pd.DataFrame, names: Names, looks: Looks, *, width: float = WIDE
 ) -> Figure:
-    """Draw every model's mean error on new clients with its 95% interval over clients.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Novel rows of ``accuracy_frame``, in the order to draw them.
-    names, looks : mapping
-        What models are called, and how each label is drawn.
-    width : float
-        Inches.
-    """
+    """Draw every model's mean error on new clients with its 95% interval over clients."""
     rows = records(frame)
     figure, axes = model_rows([names[model_of(row)] for row in rows], width, beside=0.8)
     for place, row in enumerate(rows):
@@ -89,18 +69,7 @@ def _other_share(shares: ArrayLike) -> NDArray[np.float64]:
 def draw_certified_clients(
     errors: NDArray[np.float64], value: float, route: str, *, width: float = WIDE
 ) -> Figure:
-    """Draw the errors of the certified clients, sorted, with their mean and the certificate.
-
-    Parameters
-    ----------
-    errors : ndarray
-        One error per client.
-    value : float
-        The certificate, in its route's colour.
-    route : str
-    width : float
-        Inches.
-    """
+    """Draw the errors of the certified clients, sorted, with their mean and the certificate."""
     figure, [axes] = sheet(width, 2.9)
     ordered, mean = 100 * np.sort(errors), float(errors.mean())
     axes.bar(np.arange(len(ordered)), ordered, width=0.9, color=TERM_FILLS[1], linewidth=0)

@@ -2,16 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import pandas as pd
 
 from latecomer.certify.words import count, listing
 from latecomer.eval.names import ROUTES, method_facts
-from latecomer.reports.frames.errors import CONFIDENCE, MODEL, records
+from latecomer.reports.frames.errors import CONFIDENCE, Model, model_of, models_in, records
 from latecomer.reports.words import between
 
-Model = tuple[str, str]
 Names = Mapping[Model, str]
 """What every (label, predictor) is called."""
 
@@ -74,16 +72,6 @@ def as_subject(called: str) -> str:
     return f"{called}," if ", " in called else called
 
 
-def model_of(row: Mapping[str, Any]) -> Model:
-    """Return the model that a row is about."""
-    return row["label"], row["predictor"]
-
-
-def models_in(frame: pd.DataFrame) -> list[Model]:
-    """List the models of a frame in order of appearance."""
-    return list(dict.fromkeys(frame[MODEL].itertuples(index=False, name=None)))
-
-
 def model_names(frame: pd.DataFrame) -> dict[Model, str]:
     """Name every model of a frame; with its predictor where a label has two.
 
@@ -115,23 +103,9 @@ def standing(
 ) -> str:
     """Say which of several models stands out, or from what to what they lie.
 
-    Parameters
-    ----------
-    order : sequence of model
-        From the smallest mean to the largest, at least two.
-    worse : collection of model
-        Those that the test finds worse than the first.
-    names : mapping
-        What models are called.
-    ends : tuple of str
-        The smallest and the largest mean.
-    of : str
-        What is counted, on whom.
-    over : str
-        How many clients, and seeds.
+    ``order`` goes from the smallest mean to the largest, ``ends``; ``worse`` are those that the
+    test finds worse than the first, ``of`` is what is counted, ``over`` how many clients and seeds.
 
-    Examples
-    --------
     >>> models = [("a", ""), ("b", "")]
     >>> names = {("a", ""): "A", ("b", ""): "B"}
     >>> told = {"ends": ("2.2%", "9.4%"), "of": "error on new clients", "over": "12 clients"}
@@ -182,14 +156,7 @@ def beyond_chance(order: Sequence[Model], worse: Collection[Model], names: Names
 
 
 def worse_than(pairs: pd.DataFrame, least: Model) -> list[Model]:
-    """Return the models that the test finds above the one of the smallest mean.
-
-    Parameters
-    ----------
-    pairs : pandas.DataFrame
-        ``label predictor other other_predictor difference p_holm``: each pair of models once.
-    least : model
-    """
+    """Return the models that the test of pairs finds above the one of the smallest mean."""
     worse = []
     for row in records(pairs[pairs["p_holm"] <= 1 - CONFIDENCE]):
         one, other = model_of(row), (row["other"], row["other_predictor"])

@@ -153,18 +153,13 @@ def _save(figure: Figure, kind: str, *, ground: str) -> bytes:
     return buffer.getvalue()
 
 
-def png_file(figure: Figure) -> bytes:
-    """Render a PNG on white."""
-    return _save(figure, "png", ground="white")
+PAPER = {"pdf": "none", "png": "white"}
+"""Formats for papers, and their grounds: vectors with embedded TrueType fonts, and pixels."""
 
 
-def pdf_file(figure: Figure) -> bytes:
-    """Render a PDF for papers: vectors, embedded TrueType fonts, no background."""
-    return _save(figure, "pdf", ground="none")
-
-
-PAPER = {"pdf": pdf_file, "png": png_file}
-"""What renders a figure for a paper, by the ending of its file."""
+def paper_file(figure: Figure, kind: str) -> bytes:
+    """Render a figure for a paper, in a format of `PAPER`."""
+    return _save(figure, kind, ground=PAPER[kind])
 
 
 def svg_of(figure: Figure) -> str:
@@ -183,14 +178,7 @@ def svg_file(svg: str) -> str:
 
 
 def svg_inline(svg: str, *, name: str) -> str:
-    """Fit the result of ``svg_of`` into the page: ink in the page's own colour, ids of its own.
-
-    Parameters
-    ----------
-    svg : str
-    name : str
-        Prefix of every id, so that one page can hold several figures.
-    """
+    """Fit the result of ``svg_of`` into the page, in its own colour; ids begin with a name."""
     # A style element inside an inline SVG would style the whole page.
     body = re.sub(r"<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     head, _, body = body.partition(">")
@@ -244,7 +232,7 @@ class Column:
     width : float, optional
         Of the paper's column in inches; as on the page if None.
     font : str
-        A key of `style.FONTS`.
+        A key of `drawing.FONTS`.
     """
 
     width: float | None = None
@@ -289,7 +277,7 @@ class Writer:
             if self.column != Column():
                 drawn = wide.get_figwidth() if self.column.width is None else self.column.width
                 wide = plot.draw(width=drawn)
-            return {f"figures/{plot.name}.{kind}": PAPER[kind](wide) for kind in self.formats}
+            return {f"figures/{plot.name}.{kind}": paper_file(wide, kind) for kind in self.formats}
 
     def table(self, table: Table) -> Grid:
         """Keep a table's files and give what the page shows."""

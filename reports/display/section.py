@@ -13,6 +13,7 @@ from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.display.drawing import Looks, looks
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.frames.bounds import anatomy_frame, bound_frame, ledger_frame
+from latecomer.reports.frames.chosen import choose, declared_certificates
 from latecomer.reports.frames.errors import (
     accuracy_frame,
     cell_tables,
@@ -124,6 +125,8 @@ class Material:
     shifts = cached_property(lambda self: shift_frame(self.errors))
     dealt = cached_property(lambda self: dealt_shifts(self.errors))
     bounds = cached_property(lambda self: bound_frame(self.rows))
+    declared = cached_property(lambda self: declared_certificates(self.bounds, self.study))
+    choice = cached_property(lambda self: choose(self.declared, self.rows, self.study))
     anatomy = cached_property(lambda self: anatomy_frame(self.rows, self.bounds))
     ledger = cached_property(lambda self: ledger_frame(self.tables("certificates")))
 
@@ -142,7 +145,7 @@ def tabled(
 
 @dataclass(frozen=True)
 class Section:
-    """One section of the page: every module of ``errors``, ``guarantees``, ``measures`` has some.
+    """One section of the page.
 
     Attributes
     ----------
@@ -212,7 +215,7 @@ class Question:
     Attributes
     ----------
     name : str
-        As in the study; `eval.settings.questions` has it in words.
+        As in the study; `eval.settings.study_sections` has it in words.
     answer : callable
         From the run's `Material` to the answer; None where the run cannot give one.
     """

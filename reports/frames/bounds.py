@@ -3,7 +3,7 @@
 A certificate belongs to one trained model; nothing here averages certificates over seeds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,14 @@ from latecomer.eval.names import IID_SPLITS, statement
 from latecomer.reports.frames.errors import (
     CONDITION,
     MODEL,
+    SYSTEM,
     CellTables,
     client_errors,
     first_record,
     group_sizes,
     joined,
     primary_predictor,
+    unshifted,
 )
 from latecomer.reports.words import low_to_high, sentence_case
 
@@ -57,17 +59,12 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
         (rows["metric"] == "certificate") & (rows["term"] == "") & (rows["status"] != "failed")
     ]
     keys = ["label", "seed", "bound", "group", *CONDITION, "predictor"]
-    facts = [
-        "split",
-        "population",
-        "sampling",
-        "rigorous",
-        "message",
-        "value",
-        "delta",
-        "n_clients",
-    ]
-    frame = totals[[*keys, *facts]].rename(columns={"message": "reason"}).reset_index(drop=True)
+    facts = ["split", "population", "sampling", "rigorous", "message", "value", "delta"]
+    frame = (
+        totals[[*keys, *facts, "n_clients"]]
+        .rename(columns={"message": "reason"})
+        .reset_index(drop=True)
+    )
     frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True)
     frame = frame.astype({"seed": "int64"})
@@ -125,13 +122,7 @@ def claims(own: pd.DataFrame) -> list[str]:
 
 
 def status(own: pd.DataFrame) -> dict[str, str]:
-    """Say how far the rows of one bound can be trusted.
-
-    Returns
-    -------
-    dict
-        ``word`` (certificate | not proven here | vacuous, a style name too) and ``text``.
-    """
+    """Say how far rows of one bound can be trusted: a ``word``, a style name too, and ``text``."""
     vacuous, reasons = int(own["vacuous"].sum()), list(dict.fromkeys(own["reason"]))
     told = ""
     if vacuous:
@@ -170,7 +161,7 @@ def anatomy_frame(rows: pd.DataFrame, bounds: pd.DataFrame | None = None) -> pd.
     return sorted_.drop(columns="first")
 
 
-def ledger_frame(tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]]) -> pd.DataFrame:
+def ledger_frame(tables: CellTables) -> pd.DataFrame:
     """Join the ``certificates`` artifacts of all cells.
 
     Parameters
@@ -184,26 +175,14 @@ def ledger_frame(tables: Iterable[tuple[str, int, Sequence[Mapping[str, Any]]]])
     pandas.DataFrame
         ``label seed`` and those columns; ``value`` and ``severity`` are NaN where empty.
     """
-    records = [
-        {"label": label, "seed": seed, **{k: record.get(k, "") for k in LEDGER_COLUMNS[2:]}}
-        for label, seed, table in tables
-        for record in table
-    ]
-    frame = pd.DataFrame(records, columns=list(LEDGER_COLUMNS))
-    for name in ("value", "severity"):
-        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
-    return frame
+    return joined(tables, LEDGER_COLUMNS, ("value", "severity"), "")
 
 
 def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]]]:
     """Collect what the fold-out under one bound lists: each statement once, inputs as their range.
 
-    Returns
-    -------
-    dict
-        ``assumption``, ``source`` and ``reason``: records with ``text``; ``delta``, ``input``:
-        records with ``name text range n`` (``n`` certificates).  Kinds without records are empty
-        lists.
+    A ``delta`` and an ``input`` have ``name text range`` and ``n``, how many certificates have
+    them.
     """
     own = ledger[ledger["bound"] == bound]
     notes: dict[str, list[dict[str, Any]]] = {}
@@ -235,19 +214,12 @@ def _one_of(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"For example: {texts[0]}"
 
 
-_TRAINED = [*MODEL, "seed"]
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 """Shares of a held-back group among the clients of a next population, for which errors are told."""
 
 
 def population_curves(tables: CellTables) -> pd.DataFrame:
-    """Join the ``population_curve`` artifacts for unshifted inputs, one predictor per label.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed ball radius value delta bound``, radii outwards for each curve.
-    """
+    """Join the ``population_curve`` artifacts for unshifted inputs, one predictor per label."""
     columns = ("label", "predictor", "seed", "ball", "radius", "value", "delta", "bound", "shift")
     frame = joined(tables, columns, ("radius", "value", "delta"), "")
     plain = ~frame["bound"].str.contains("@") & frame["shift"].isin(["", "none"])
@@ -257,12 +229,9 @@ def population_curves(tables: CellTables) -> pd.DataFrame:
 def population_points(rows: pd.DataFrame) -> pd.DataFrame:
     """Measure new clients of populations whose distance from the certified one is known.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed population kl tv chi2 subgroup measured standard_error n_clients``;
-        ``population`` numbers them outwards, 0 the certified one. Infinite distances are NaN, and
-        so is ``subgroup`` where a population is no subgroup.
+    Columns ``label predictor seed population kl tv chi2 subgroup measured standard_error
+    n_clients``: ``population`` numbers them outwards, 0 the certified one.  Infinite distances are
+    NaN, and so is ``subgroup`` where a population is no subgroup.
     """
     told = rows[rows["metric"] == "population_distance"]
     keys = ["shift", "severity"]
@@ -274,7 +243,7 @@ def population_points(rows: pd.DataFrame) -> pd.DataFrame:
     away = away.sort_values("kl", ignore_index=True).assign(population=lambda f: f.index)
     errors = client_errors(rows)
     novel = primary_predictor(errors[errors["group"] == "novel"])
-    beside = novel.merge(away, on=keys).groupby([*_TRAINED, "population"], sort=False)
+    beside = novel.merge(away, on=keys).groupby([*SYSTEM, "population"], sort=False)
     measured = beside["error"].agg(measured="mean", standard_error="sem", n_clients="size")
     columns = ["population", "kl", "tv", "chi2", "subgroup"]
     points = measured.reset_index().merge(away.reindex(columns=columns), on="population")
@@ -296,8 +265,8 @@ def _mixed(points: pd.DataFrame) -> pd.DataFrame:
     apart = held_back(points)
     if not apart.any():
         return points
-    start = points.loc[points["population"] == 0, [*_TRAINED, "measured", "standard_error"]]
-    both = points[apart].merge(start.assign(n=0), on=_TRAINED, suffixes=("", "_before"))
+    start = points.loc[points["population"] == 0, [*SYSTEM, "measured", "standard_error"]]
+    both = points[apart].merge(start.assign(n=0), on=SYSTEM, suffixes=("", "_before"))
     parts = [points[~apart]]
     for place, share in enumerate(SHARES, start=1):
         own, other = both["measured"], both["measured_before"]
@@ -316,56 +285,42 @@ def certified_at(curves: pd.DataFrame, ball: str, radius: float) -> pd.Series:
     """Read certified errors off curves, at the next wider radius where a curve lacks this one.
 
     A certificate at a wider radius covers the narrower one; beyond the curve's end it is 1.
-
-    Returns
-    -------
-    pandas.Series
-        By label, predictor and seed.
     """
     own = curves[curves["ball"] == ball]
     beyond = own["radius"] <= radius if ball == "subgroup" else own["radius"] >= radius
-    least = own[beyond].groupby(_TRAINED, sort=False)["value"].min()
-    everybody = own.groupby(_TRAINED, sort=False).size().index
+    least = own[beyond].groupby(SYSTEM, sort=False)["value"].min()
+    everybody = own.groupby(SYSTEM, sort=False).size().index
     return least.reindex(everybody, fill_value=1.0)
 
 
 def breaking_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """List the radius at which each model's certificate breaks a target.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed bound target radius``; ``radius`` is NaN where the target is not
-        certified without any shift.
+    It is NaN where the target is not certified without any shift.
     """
     own = rows[(rows["metric"] == "breaking_radius") & rows["shift"].isin(["", "none"])]
     own = own[~own["bound"].str.contains("@")]
     target = pd.to_numeric(own["term"].str.removeprefix("target="))
-    frame = own[[*_TRAINED, "bound", "value"]].assign(target=target)
+    frame = own[[*SYSTEM, "bound", "value"]].assign(target=target)
     return primary_predictor(frame.rename(columns={"value": "radius"})).reset_index(drop=True)
 
 
 def worst_group(rows: pd.DataFrame) -> pd.DataFrame:
     """Set the certified error of all groups of a given share beside the worst new clients' error.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed share value delta measured n_clients``; ``measured`` is the mean
-        error of the worst ``share`` of the ``n_clients`` unshifted new clients, the last of
-        which counts in part.
+    ``measured`` is the mean error of the worst ``share`` of the ``n_clients`` unshifted new
+    clients, the last of which counts in part.
     """
     chosen = rows[(rows["metric"] == "certified_population") & (rows["term"] == "")]
     chosen = chosen[chosen["bound"].str.fullmatch(r"r0:subgroup@[^@]+")]
     chosen = primary_predictor(chosen[chosen["shift"].isin(["", "none"])])
-    frame = chosen[[*_TRAINED, "value", "delta"]].assign(
+    frame = chosen[[*SYSTEM, "value", "delta"]].assign(
         share=pd.to_numeric(chosen["bound"].str.replace(r"^.*@", "", regex=True))
     )
-    errors = client_errors(rows)
-    novel = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
-    scores = {key: own["error"].to_numpy(float) for key, own in novel.groupby(_TRAINED)}
+    novel = unshifted(client_errors(rows))
+    scores = {key: own["error"].to_numpy(float) for key, own in novel.groupby(SYSTEM)}
     sizes, means = [], []
-    for label, predictor, seed, share in frame[[*_TRAINED, "share"]].itertuples(index=False):
+    for label, predictor, seed, share in frame[[*SYSTEM, "share"]].itertuples(index=False):
         own = np.sort(scores.get((label, predictor, int(seed)), np.zeros(0)))[::-1]
         # Where the share is not a whole number of clients, the last one counts in part.
         weight = np.clip(share * len(own) - np.arange(len(own)), 0, 1)

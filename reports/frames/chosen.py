@@ -16,9 +16,8 @@ import numpy as np
 import pandas as pd
 
 from latecomer.eval.names import BEST_OF, RULES, Asked
-from latecomer.reports.frames.errors import MODEL, client_errors, records
+from latecomer.reports.frames.errors import MODEL, SYSTEM, client_errors, records, unshifted
 
-SYSTEM = [*MODEL, "seed"]
 _HELD_OUT = "r0:"
 SAME = 1e-9  # how near a certificate computed again is to the one issued
 
@@ -27,16 +26,10 @@ SAME = 1e-9  # how near a certificate computed again is to the one issued
 class Choice:
     """A certified system that was fixed without its certified clients.
 
-    Attributes
-    ----------
-    row : mapping
-        Of ``declared_certificates``.
-    by : {"validation", "seen", "training", "seed", "study", "alone"}
-        What chose it: the seen clients' error on their validation data, on their other data kept
-        out of training, or on their training data; the order of the study's seeds; the study's
-        ``certify_model``; or nothing, as there is no other.
-    named : bool
-        Whether ``certify_model`` named the model among whose systems this one was chosen.
+    It was chosen ``by`` the seen clients' error on their ``validation`` data, on their other data
+    kept out of training (``seen``) or on their ``training`` data; by the order of the study's seeds
+    (``seed``); by the study's ``certify_model`` (``study``; where ``named``, that named the model
+    among whose systems this one is); or by nothing, as there is no other (``alone``).
     """
 
     row: Mapping[str, Any]
@@ -46,21 +39,37 @@ class Choice:
 
 @dataclass(frozen=True)
 class AfterLooking:
-    """The smallest of all certificates, each at its share of delta.
+    """The smallest of all certificates, each at its share of delta, which is ``shown`` in its row.
 
-    Attributes
-    ----------
-    row : mapping
-        Of ``declared_certificates``; ``shown`` is of the certificate at ``delta / n_systems``.
-    n_systems : int
-        Systems certified on these clients, dropped ones included: they share delta.
-    n_dropped : int
-        Those of them that are on the run's record and not among its results.
+    ``n_systems`` were certified on these clients, ``n_dropped`` of them on the run's record and not
+    among its results.
     """
 
     row: Mapping[str, Any]
     n_systems: int
     n_dropped: int
+
+
+def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the first certificate of the mean error that the study declares, for every model.
+
+    Choosing the smallest of several after looking would void the guarantee; the order in the study
+    was fixed before.  Rows of ``bound_frame`` of one rule and delta per model, one for each seed:
+    ``mostly`` is whether it is over a pool most of which was scored; ``shown`` is the value or,
+    where ``mostly``, what it leaves for the pool's other clients, who are like new clients.
+    """
+    frame = bounds[
+        (bounds["shift"] == "none") & (bounds["population"] == "unseen-client") & bounds["rigorous"]
+    ]
+    declared = [f"{one['route']}:{one.get('rule', '')}" for one in study.get("certificates") or ()]
+    place = {bound: number for number, bound in reversed(list(enumerate(declared)))}
+    order = [place.get(bound, len(place)) for bound in frame["bound"]]
+    frame = frame.assign(order=order).sort_values("order", kind="stable").drop(columns="order")
+    first = frame.groupby(MODEL)[["bound", "delta"]].transform("first")
+    frame = frame[(frame[["bound", "delta"]] == first).all(axis=1)]
+    pooled = (2 * frame["n_clients"] > frame["pool"]).fillna(False) & frame["others"].notna()
+    mostly = pooled & (frame["sampling"] == "finite-pool")
+    return frame.assign(mostly=mostly, shown=frame["others"].where(mostly, frame["value"]))
 
 
 def held_out(declared: pd.DataFrame) -> pd.DataFrame:
@@ -72,18 +81,11 @@ def seen_errors(rows: pd.DataFrame) -> tuple[pd.Series, str]:
     """Return every system's error on seen clients' data that may choose, and which data these are.
 
     Validation data where every system was measured on them, else what seen clients kept out of
-    training, else their training data.
-
-    Returns
-    -------
-    pandas.Series, str
-        By label, predictor and seed; and ``validation``, ``seen`` or ``training``.
+    training, else their training data: ``validation``, ``seen`` or ``training``.
     """
     own = rows[(rows["metric"] == "validation_error") & (rows["status"] != "failed")]
     validation = own.astype({"seed": "int64"}).groupby(SYSTEM)["value"].mean()
-    errors = client_errors(rows)
-    errors = errors[(errors["group"] == "seen") & (errors["shift"] == "none")]
-    seen = errors.groupby(SYSTEM)["error"].mean()
+    seen = unshifted(client_errors(rows), "seen").groupby(SYSTEM)["error"].mean()
     if len(validation) and set(seen.index) <= set(validation.index):
         return validation, "validation"
     if len(seen):
@@ -94,19 +96,8 @@ def seen_errors(rows: pd.DataFrame) -> tuple[pd.Series, str]:
 def choose(declared: pd.DataFrame, rows: pd.DataFrame, study: Mapping[str, Any]) -> Choice | None:
     """Choose the system whose certificate a run leads with, without its certified clients.
 
-    Parameters
-    ----------
-    declared : pandas.DataFrame
-        ``declared_certificates``.
-    rows : pandas.DataFrame
-        Rows of the run.
-    study : mapping
-
-    Returns
-    -------
-    Choice or None
-        None where only the certificates could choose: models have splits of their own, or routes
-        whose certified clients take part in training; name one by ``certify_model`` then.
+    None where only the certificates could choose: models have splits of their own, or routes whose
+    certified clients take part in training; name one by ``certify_model`` then.
     """
     held = held_out(declared)
     offered, named = held if len(held) else declared, study.get("certify_model")
@@ -164,24 +155,10 @@ def after_looking(
 ) -> AfterLooking | None:
     """Return the smallest certificate of all systems, each at its share of delta.
 
-    Parameters
-    ----------
-    declared : pandas.DataFrame
-        ``declared_certificates``.
-    errors : pandas.DataFrame
-        ``client_errors`` of the rows, the scores among them.
-    study : mapping
-    dropped : int
-        Systems that were certified on these clients and are no longer among them.
-    order : sequence of str
-        The certified clients in the order in which the split drew them, where that is not the
-        order of their numbers.
-
-    Returns
-    -------
-    AfterLooking or None
-        None where there is nothing to choose from, or where rule and scores do not give the
-        issued certificates again, so that they cannot be had at another delta.
+    ``dropped`` systems were certified on these clients and are no longer among the ``declared``
+    ones; ``order`` has the certified clients as the split drew them, where that is not the order of
+    their numbers.  None where there is nothing to choose from, or where rule and scores do not give
+    the issued certificates again, so that they cannot be had at another delta.
     """
     held = held_out(declared)
     n_systems = len(held) + dropped
@@ -207,13 +184,7 @@ def after_looking(
 def certified_scores(
     errors: pd.DataFrame, order: Sequence[str] = ()
 ) -> dict[tuple[Any, ...], list[float]]:
-    """Return clients' scores by label, predictor, seed, group and shift, in the split's order.
-
-    Parameters
-    ----------
-    errors, order
-        As for `after_looking`.
-    """
+    """Return clients' scores by label, predictor, seed, group and shift, in the split's order."""
     scores = {}
     for key, own in errors.groupby([*SYSTEM, "group", "shift"], sort=False):
         by_client = own.set_index(own["client"].astype(str))["error"]
@@ -253,12 +224,7 @@ def _left(row: Mapping[str, Any], value: float, mean: float) -> float:
 def dropped_systems(rows: pd.DataFrame, scorings: Sequence[Mapping[str, Any]]) -> int:
     """Count systems on the record of a run's certified clients that its rows do not hold.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        All rows of the run.
-    scorings : sequence of mapping
-        ``RunRecord.scorings``: cells that scored held-out clients, by split.
+    ``scorings`` are those of its ``RunRecord``: cells that scored held-out clients, by split.
     """
     here = set(rows["cell"])
     splits = {one.get("split") for one in scorings if one.get("cell") in here}

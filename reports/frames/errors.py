@@ -62,14 +62,7 @@ def joined(
 ) -> pd.DataFrame:
     """Join tables of cells, each record beside its model's label and seed.
 
-    Parameters
-    ----------
-    tables : iterable of (label, seed, records)
-        What `cell_tables` lists.
-    columns : sequence of str
-        Columns of the frame; what a record lacks is ``fill``.
-    numbers : sequence of str
-        Columns that become floats; non-numbers become NaN.
+    What a record lacks is ``fill``; ``numbers`` become floats, NaN where they are none.
     """
     rows = [
         {**{name: record.get(name, fill) for name in columns}, "label": label, "seed": seed}
@@ -101,6 +94,8 @@ CONFIDENCE = 0.95
 # Errors, and differences of them, are apart by more than this or equal up to rounding.
 ALIKE = 1e-12
 MODEL = ["label", "predictor"]
+SYSTEM = [*MODEL, "seed"]
+Model = tuple[str, str]
 PAIR = ("difference", "lower", "upper", "p", "p_holm", "n_clients", "n_seeds")
 
 
@@ -115,25 +110,35 @@ def half_width(values: pd.Series) -> float:
     return float(_quantile(n - 1) * values.std(ddof=1) / np.sqrt(n))
 
 
-def over_clients_and_seeds(frame: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
+def over_clients_and_seeds(
+    frame: pd.DataFrame, by: list[str], value: str, *, least: float, most: float
+) -> pd.DataFrame:
     """Mean of a value over clients, then over seeds, with both spreads.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``by``, the mean under the value's own name, ``half`` (of the 95% t-interval over clients,
-        each averaged over seeds), ``sd_seeds n_clients n_seeds``.
+    ``lower`` and ``upper`` are the 95% t-interval over clients, each averaged over seeds, cut where
+    the value ends, at ``least`` and ``most``; the t-interval does not know that.
     """
-    seeds = frame.groupby([*by, "seed"], dropna=False)[value].mean().groupby(by, dropna=False)
-    clients = frame.groupby([*by, "client"], dropna=False)[value].mean().groupby(by, dropna=False)
+    seeds, clients = (
+        frame.groupby([*by, unit], dropna=False)[value]
+        .mean()
+        .reset_index()
+        .groupby(by, dropna=False)[value]
+        for unit in ("seed", "client")
+    )
     columns = {
         value: seeds.mean(),
-        "half": clients.agg(half_width),
         "sd_seeds": seeds.std(ddof=1),
+        "se_clients": clients.sem(ddof=1),
+        "worst": clients.max(),
         "n_clients": clients.size(),
         "n_seeds": seeds.size(),
+        "half": clients.agg(half_width),
     }
-    return pd.DataFrame(columns).reset_index()
+    table = pd.DataFrame(columns).reset_index()
+    half = table.pop("half")
+    table["lower"] = (table[value] - half).clip(lower=least)
+    table["upper"] = (table[value] + half).clip(upper=most)
+    return table
 
 
 @cache
@@ -146,18 +151,8 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
 
     The difference of two models is taken client by client on the seeds both have, averaged over
     seeds, and put to a paired t-test over clients.  The same errors decide which model is lowest,
-    so p-values are corrected after Holm over all pairs, not only those with the lowest.
-    ``tied`` are the lowest model itself and those whose corrected p-value is above 0.05.
-
-    Parameters
-    ----------
-    errors : pandas.DataFrame
-        ``client_errors`` of the new clients without shift.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor group difference difference_lower difference_upper p_holm tied``.
+    so p-values are corrected after Holm over all pairs, not only those with the lowest. ``tied``
+    are the lowest model itself and those whose corrected p-value is above 0.05.
     """
     names = ["difference", "difference_lower", "difference_upper", "p_holm", "tied"]
     if errors.empty:
@@ -324,9 +319,24 @@ def first_record(frame: pd.DataFrame) -> dict[str, Any]:
     return records(frame.head(1))[0]
 
 
-def by_model(frame: pd.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
-    """Map (label, predictor) to the model's row."""
-    return {(row["label"], row["predictor"]): row for row in records(frame)}
+def model_of(row: Mapping[str, Any]) -> Model:
+    """Return the model that a row is about."""
+    return row["label"], row["predictor"]
+
+
+def models_in(frame: pd.DataFrame) -> list[Model]:
+    """List the models of a frame in order of appearance."""
+    return list(dict.fromkeys(frame[MODEL].itertuples(index=False, name=None)))
+
+
+def by_model(frame: pd.DataFrame) -> dict[Model, dict[str, Any]]:
+    """Map each model to its row."""
+    return {model_of(row): row for row in records(frame)}
+
+
+def unshifted(errors: pd.DataFrame, *groups: str) -> pd.DataFrame:
+    """Keep the errors without shift of some groups of clients, of new ones unless told."""
+    return errors[(errors["shift"] == "none") & errors["group"].isin(groups or ("novel",))]
 
 
 def client_errors(rows: pd.DataFrame, metric: str = "error") -> pd.DataFrame:
@@ -362,22 +372,17 @@ def client_errors(rows: pd.DataFrame, metric: str = "error") -> pd.DataFrame:
     return frame.astype({"seed": "int64"}).reset_index(drop=True)
 
 
-def labels_in(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> list[str]:
-    """Labels of the methods in the study's order, then any others by name.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run.
-    study_methods : sequence
-        ``methods`` of the resolved study: names, or mappings with ``name`` and ``label``.
-    """
+def labels_in(rows: pd.DataFrame, methods: Iterable[Any] = ()) -> list[str]:
+    """Labels of the methods in the study's order, then any others by name."""
     present = set(rows.loc[rows["method"] != "", "label"])
-    declared = [
-        str(entry.get("label") or entry.get("name")) if isinstance(entry, dict) else str(entry)
-        for entry in study_methods
-    ]
-    return [x for x in declared if x in present] + sorted(present - set(declared))
+    declared = study_methods(methods)
+    return [label for label in declared if label in present] + sorted(present - set(declared))
+
+
+def study_methods(methods: Iterable[Any]) -> dict[str, dict[str, Any]]:
+    """Map labels to the methods of a study, names or mappings, as their settings."""
+    entries = [dict(one) if isinstance(one, Mapping) else {"name": one} for one in methods]
+    return {str(one.get("label") or one["name"]): one for one in entries}
 
 
 def personalization(rows: pd.DataFrame) -> dict[str, str]:
@@ -388,24 +393,13 @@ def personalization(rows: pd.DataFrame) -> dict[str, str]:
     return dict(known.drop_duplicates("label").to_numpy().tolist())
 
 
-def serving_steps(rows: pd.DataFrame, study_methods: Sequence[object] = ()) -> dict[str, int]:
+def serving_steps(rows: pd.DataFrame, methods: Iterable[Any] = ()) -> dict[str, int]:
     """Map each label to the gradient steps that a new client takes before it is served.
 
     A label is left out where they are not known: systems trained elsewhere, and methods from
     outside the package whose new clients train.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run.
-    study_methods : sequence
-        ``methods`` of the resolved study.
     """
-    settings = {
-        str(entry.get("label") or entry.get("name")): entry
-        for entry in study_methods
-        if isinstance(entry, dict)
-    }
+    settings = study_methods(methods)
     measured = rows.loc[rows["method"] != "", ["label", "method"]].drop_duplicates("label")
     served, told = personalization(rows), {}
     for label, method in measured.itertuples(index=False, name=None):
@@ -432,13 +426,7 @@ def primary_predictor(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def dealt_shifts(errors: pd.DataFrame) -> tuple[str, ...]:
-    """List the shifts under which none of the unshifted new clients is served, but others are.
-
-    Parameters
-    ----------
-    errors : pandas.DataFrame
-        ``client_errors`` of the rows.
-    """
+    """List the shifts under which none of the unshifted new clients is served, but others are."""
     novel = errors[errors["group"] == "novel"]
     own = {str(shift): set(part["client"]) for shift, part in novel.groupby("shift", sort=False)}
     plain = own.pop("none", set())
@@ -446,25 +434,8 @@ def dealt_shifts(errors: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _spread(errors: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    by_seed = errors.groupby([*by, "seed"], dropna=False)["error"].mean().reset_index()
-    by_client = errors.groupby([*by, "client"], dropna=False)["error"].mean().reset_index()
-    seeds = by_seed.groupby(by, dropna=False)["error"]
-    clients = by_client.groupby(by, dropna=False)["error"]
-    frame = pd.DataFrame(
-        {
-            "mean": seeds.mean(),
-            "sd_seeds": seeds.std(ddof=1),
-            "se_clients": clients.sem(ddof=1),
-            "half": clients.agg(half_width),
-            "worst": clients.max(),
-            "n_clients": clients.size(),
-            "n_seeds": seeds.size(),
-        }
-    ).reset_index()
-    # An error lies in [0, 1]; the t-interval does not know that.
-    frame["lower"] = (frame["mean"] - frame["half"]).clip(lower=0.0)
-    frame["upper"] = (frame["mean"] + frame["half"]).clip(upper=1.0)
-    return frame.drop(columns="half")
+    frame = over_clients_and_seeds(errors, by, "error", least=0.0, most=1.0)
+    return frame.rename(columns={"error": "mean"})
 
 
 def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
@@ -478,8 +449,7 @@ def accuracy_frame(rows: pd.DataFrame) -> pd.DataFrame:
         the model of least new-client error.  ``lower`` and ``upper`` are the 95% t-interval over
         clients.
     """
-    errors = client_errors(rows)
-    errors = errors[(errors["shift"] == "none") & errors["group"].isin(["seen", "novel"])]
+    errors = unshifted(client_errors(rows), "seen", "novel")
     frame = _spread(errors, [*MODEL, "group"])
     novel = errors[errors["group"] == "novel"]
     return frame.merge(comparison_frame(novel), on=[*MODEL, "group"], how="left")

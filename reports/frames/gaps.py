@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from scipy import special
 
 from latecomer.eval.names import method_facts
-from latecomer.reports.frames.errors import ALIKE, CONFIDENCE, MODEL, client_errors, holm
+from latecomer.reports.frames.errors import (
+    ALIKE,
+    CONFIDENCE,
+    MODEL,
+    Model,
+    client_errors,
+    holm,
+    models_in,
+    unshifted,
+)
 
 COLUMNS = (
     *MODEL,
@@ -46,7 +55,7 @@ def gap_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 def gaps_beside(rows: pd.DataFrame, means: pd.DataFrame) -> pd.DataFrame:
     """Return the `gap_frame` of rows whose `gap_intervals` are known already."""
-    errors = _unshifted(client_errors(rows))
+    errors = unshifted(client_errors(rows), "seen", "novel")
     by_group = errors.groupby([*MODEL, "seed", "group"])["error"].mean().unstack("group")
     frame = by_group.reindex(columns=["seen", "novel"]).dropna().reset_index()
     frame.columns.name = None
@@ -66,24 +75,14 @@ def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
     move the clients' means, so their share is counted more than once and the interval errs on the
     wide side.  With one seed it is over clients alone.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run, or their ``client_errors`` (then nothing is known of training errors).
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seen novel gap lower upper p p_holm n_seen n_novel n_seeds training
-        out_of_sample``: errors and gaps as fractions, the 95% interval, and the two-sided p of no
-        gap, by itself and corrected over the models after Holm; ``training``, the seen clients'
-        error on the data they trained on, where measured, and ``out_of_sample``, how far ``seen``
-        is above it.  ``gap`` is the participation gap beside that out-of-sample gap (Yuan,
-        Morningstar, Ning, Singh, 2022).  Smallest gap first.
+    ``p`` is two-sided, of no gap, and ``p_holm`` corrected over the models.  ``training``, known of
+    rows and not of ``client_errors``, is the seen clients' error on the data they trained on, and
+    ``out_of_sample`` how far ``seen`` is above it; ``gap`` is the participation gap beside that
+    out-of-sample gap (Yuan, Morningstar, Ning, Singh, 2022).  Smallest gap first.
     """
-    errors = _unshifted(client_errors(rows))
+    errors = unshifted(client_errors(rows), "seen", "novel")
     gaps = []
-    models = list(dict.fromkeys(errors[MODEL].itertuples(index=False, name=None)))
+    models = models_in(errors)
     both = errors["group"].nunique() == 2
     cubes = [_cube(errors, group, models) for group in ("seen", "novel")] if both else []
     for place, model in enumerate(models if both else ()):
@@ -105,18 +104,13 @@ def gap_intervals(rows: pd.DataFrame) -> pd.DataFrame:
 def gap_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     """Compare the gaps of every two models, on the same clients and seeds.
 
-    The difference of two gaps is the gap of the differences that the two models' errors make
-    client by client; its interval is that of :func:`gap_intervals`, and p-values are corrected
-    after Holm over all pairs, for the data that test also say which gap is smallest.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor other other_predictor difference p p_holm``, ``difference`` being the gap
-        of ``label`` minus that of ``other``; each pair once.
+    The difference of two gaps is the gap of the differences that the two models' errors make client
+    by client; its interval is that of :func:`gap_intervals`, and p-values are corrected after Holm
+    over all pairs, for the data that test also say which gap is smallest. ``difference`` is the gap
+    of ``label`` minus that of ``other``; each pair stands there once.
     """
-    errors = _unshifted(client_errors(rows))
-    models = list(dict.fromkeys(errors[MODEL].itertuples(index=False, name=None)))
+    errors = unshifted(client_errors(rows), "seen", "novel")
+    models = models_in(errors)
     if errors["group"].nunique() < 2 or len(models) < 2:
         return pd.DataFrame(columns=[*MODEL, *PAIR])
     seen, novel = (_cube(errors, group, models) for group in ("seen", "novel"))
@@ -141,23 +135,14 @@ def gaps_less_alone(rows: pd.DataFrame) -> pd.DataFrame:
     on the seeds that both models have, with the 95% interval of :func:`gap_intervals` for these
     differences.  Of several such models the first by label counts.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run, or their ``client_errors``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor alone alone_gap gap lower upper``, a row for every model that does learn
-        from others: the label and the gap of the one that learns alone, on the clients and seeds
-        that both have; the gap less that, and its interval, as fractions.  Empty where no model of
-        the run learns alone.
+    Columns ``label predictor alone alone_gap gap lower upper``, a row for every model that does
+    learn from others: label and gap of the one that learns alone, on the clients and seeds that
+    both have; the gap less that.  Empty where no model of the run learns alone.
     """
-    errors = _unshifted(client_errors(rows))
-    models = list(errors[MODEL].drop_duplicates().itertuples(index=False, name=None))
+    errors = unshifted(client_errors(rows), "seen", "novel")
+    models = models_in(errors)
     by_itself = [bool(method_facts().get(m, {}).get("learns_alone")) for m in errors["method"]]
-    alone = sorted(set(errors.loc[by_itself, MODEL].itertuples(index=False, name=None)))
+    alone = sorted(models_in(errors[by_itself]))
     if errors["group"].nunique() < 2 or not alone:
         return pd.DataFrame(columns=[*MODEL, *LESS_ALONE])
     seen, novel = (_cube(errors, group, models) for group in ("seen", "novel"))
@@ -173,19 +158,12 @@ def gaps_less_alone(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(told, columns=[*MODEL, *LESS_ALONE])
 
 
-def _unshifted(errors: pd.DataFrame) -> pd.DataFrame:
-    return errors[(errors["shift"] == "none") & errors["group"].isin(["seen", "novel"])]
-
-
-def _cube(
-    errors: pd.DataFrame, group: str, models: Sequence[tuple[str, str]] = ()
-) -> NDArray[np.float64]:
+def _cube(errors: pd.DataFrame, group: str, models: Sequence[Model]) -> NDArray[np.float64]:
     """Lay out a group's errors as [seed, client, model]; NaN where one was not measured."""
     own = errors[errors["group"] == group]
     seeds = sorted(errors["seed"].unique())
     table = own.pivot_table(index=["seed", "client"], columns=MODEL, values="error")
-    if models:
-        table = table.reindex(columns=pd.MultiIndex.from_tuples(models))
+    table = table.reindex(columns=pd.MultiIndex.from_tuples(models))
     whole = pd.MultiIndex.from_product([seeds, sorted(own["client"].unique())])
     values: NDArray[np.float64] = table.reindex(whole).to_numpy(dtype=float)
     return values.reshape(len(seeds), -1, values.shape[1])

@@ -43,20 +43,7 @@ COLUMNS = (
 
 @cache
 def paper_numbers() -> pd.DataFrame:
-    """Read the papers' numbers.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``source item dataset setting n_clients group method metric mean spread spread_kind``, a row
-        per published number.
-
-    Examples
-    --------
-    >>> numbers = paper_numbers()
-    >>> sorted(set(numbers["source"]))
-    ['odpfl', 'pefll-iclr', 'pfedhn']
-    """
+    """Read the papers' numbers, a row per published number."""
     place = resources.files("latecomer.reports") / "paper_results.csv"
     with place.open(encoding="utf-8") as file:
         return pd.read_csv(file).fillna({"spread_kind": "", "setting": ""})
@@ -239,11 +226,8 @@ def _ours(own: pd.DataFrame, *, pooled: bool, kind: str) -> dict[str, Any]:
 def with_verdicts(frame: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
     """Say of every number whether it was reproduced, by `RULE`.
 
-    Returns
-    -------
-    pandas.DataFrame
-        With ``verdict``: ``reproduced``, ``not reproduced``, or ``not comparable`` where the run is
-        not at the paper's scale; and ``margin``, the largest difference that counts as reproduced.
+    It is ``not comparable`` where the run is not at the paper's scale; ``margin`` is the largest
+    difference that counts as reproduced.
     """
     margin = (2 * frame["standard_error"]).clip(lower=NEAR)
     near = frame["difference"].abs() <= margin

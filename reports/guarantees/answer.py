@@ -17,24 +17,15 @@ from latecomer.certify.words import DASH, MINUS, chance, count, listing, magnitu
 from latecomer.eval.names import ROUTES
 from latecomer.reports.display.drawing import TERM_FILLS, TERM_HATCHES, styled
 from latecomer.reports.display.errors_figure import NARROW_BELOW, model_rows
-from latecomer.reports.display.naming import (
-    PUBLISHED,
-    Model,
-    Names,
-    model_names,
-    model_of,
-    models_in,
-    route_of,
-)
+from latecomer.reports.display.naming import PUBLISHED, Names, model_names, route_of
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Answer, Material, Question
-from latecomer.reports.frames.chosen import SYSTEM, choose, seeds_told
-from latecomer.reports.frames.errors import MODEL, records
+from latecomer.reports.frames.chosen import seeds_told
+from latecomer.reports.frames.errors import MODEL, SYSTEM, Model, model_of, models_in, records
 from latecomer.reports.guarantees.certificate import (
     NAME_ONE,
     after_words,
     chosen_system,
-    declared_certificates,
     looked_at,
 )
 from latecomer.reports.guarantees.distribution import price_frame
@@ -46,17 +37,8 @@ from latecomer.reports.words import VACUOUS, bound_name, in_one_unit, span
 def draw_guarantees(frame: pd.DataFrame, names: Names, *, width: float = WIDE) -> Figure:
     """Draw measured errors (dots, with intervals) and certificates (one mark per route) per model.
 
-    Colours and marks stand for routes, never for models.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``distance_frame`` with ``measured lower upper`` of the model; certificates of 100% and more
-        are numbers on the right.
-    names : mapping
-        What every (label, predictor) is called.
-    width : float
-        Inches.
+    Colours and marks stand for routes, never for models.  ``frame`` is ``distance_frame`` with
+    ``measured lower upper`` of the model; certificates of 100% and more are numbers on the right.
     """
     models = models_in(frame)
     figure, axes = model_rows([names[model] for model in models], width, beside=1.2)
@@ -106,17 +88,6 @@ def draw_distances(
     """Draw the parts that add up to the distance of every model's tightest certificate.
 
     Parts that shorten it stand left of zero; greys and hatching tell parts apart.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        One row of ``distance_frame`` per model.
-    parts : mapping
-        Columns and what they are called.
-    names : mapping
-        What every (label, predictor) is called.
-    width : float
-        Inches.
     """
     rows = records(frame)
     figure, axes = model_rows([names[model_of(row)] for row in rows], width, beside=1.4)
@@ -178,17 +149,10 @@ def distance_frame(material: Material) -> pd.DataFrame:
     Every model and proved bound of the mean error over new clients is of the seed that
     ``seeds_told`` keeps.  The distance is the value minus the new-client error of the same method
     trained with nobody held out, where the study trained such a model, else minus the model's own
-    new-client error.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor bound route seed delta vacuous value measured n_clients n_novel
-        distance`` and the parts that add up to it: ``given_up`` by holding clients out (0 where not
-        trained), ``other_clients`` (the certified ones err more than the new ones),
-        ``unavoidable`` (the least margin for equal scores of that many clients, independent or of
-        their pool, by any deterministic rule, at most what was paid) and ``excess`` (all else).
-        Smallest value first, vacuous ones included.
+    new-client error.  It is the sum of ``given_up`` by holding clients out (0 where not trained),
+    ``other_clients`` (the certified ones err more than the new ones), ``unavoidable`` (the least
+    margin for equal scores of that many clients, independent or of their pool, by any deterministic
+    rule, at most what was paid) and ``excess`` (all else).  Smallest value first, vacuous included.
     """
     reference = references(cell.config for cell in material.run.cells)
     slack, bounds = slack_frame(material.everything, reference), material.bounds
@@ -237,25 +201,14 @@ _SEEDS = (
 def answer_bounds(material: Material) -> Answer | None:
     """Say what is guaranteed of the system chosen before looking, and how far above its error.
 
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``value measured distance given_up other_clients unavoidable excess`` of the
-        chosen system, and ``after_looking`` where the smallest of all can be had at its share of
-        delta; without a choice, ``n_certificates`` alone.
+    ``numbers`` has ``after_looking`` where the smallest of all certificates can be had at its share
+    of delta; without a choice, ``n_certificates`` alone besides.
     """
     frame = distance_frame(material)
     if frame.empty:
         return None
     names, measured = model_names(frame), _measured(material.accuracy)
-    declared = declared_certificates(material.bounds, material.study)
-    choice = choose(declared, material.rows, material.study)
-    after = looked_at(material, declared)
+    declared, choice, after = material.declared, material.choice, looked_at(material)
     own = frame.iloc[:0]
     if choice is not None:
         alike = [frame[name] == choice.row[name] for name in (*SYSTEM, "bound")]

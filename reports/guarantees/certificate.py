@@ -13,31 +13,22 @@ from latecomer.certify.sample import n_orders
 from latecomer.certify.words import BALLS, chance, count, inward, listing, magnitude, percent
 from latecomer.eval.names import statement
 from latecomer.reports.display.errors_figure import draw_certified_clients
-from latecomer.reports.display.naming import (
-    Names,
-    as_subject,
-    model_called,
-    model_names,
-    model_of,
-    route_of,
-)
+from latecomer.reports.display.naming import Names, as_subject, model_called, model_names, route_of
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Answer, Block, Heading, Material, Question, Section
 from latecomer.reports.frames.bounds import breaking_frame
 from latecomer.reports.frames.chosen import (
     SAME,
-    SYSTEM,
     AfterLooking,
     Choice,
     after_looking,
     certified_again,
     certified_scores,
-    choose,
     dropped_systems,
     held_out,
     seeds_told,
 )
-from latecomer.reports.frames.errors import MODEL, certified_order, records
+from latecomer.reports.frames.errors import MODEL, SYSTEM, certified_order, model_of, records
 from latecomer.reports.guarantees.next_population import population_plot
 from latecomer.reports.words import (
     VACUOUS,
@@ -63,12 +54,7 @@ NAME_ONE = "Name a model by certify_model, before the scores, for one to lead."
 
 
 def system_called(row: Any, names: Names, *, several_seeds: bool) -> str:
-    """Name a model, with its seed where there are several.
-
-    >>> system_called({"label": "a", "predictor": "", "seed": 1}, {("a", ""): "A"},
-    ...               several_seeds=True)
-    'A of seed 1'
-    """
+    """Name a model, with its seed where there are several."""
     return names[model_of(row)] + (f" of seed {int(row['seed'])}" if several_seeds else "")
 
 
@@ -80,11 +66,11 @@ def chosen_system(choice: Choice, names: Names, *, several_seeds: bool) -> str:
     return f"{called}, {told}," if told else as_subject(called)
 
 
-def looked_at(material: Material, declared: pd.DataFrame) -> AfterLooking | None:
+def looked_at(material: Material) -> AfterLooking | None:
     """Return the smallest certificate of all systems, each at its share of delta."""
     dropped = dropped_systems(material.everything, material.run.scorings)
     order = certified_order(material.run)
-    return after_looking(declared, material.errors, material.study, dropped, order)
+    return after_looking(material.declared, material.errors, material.study, dropped, order)
 
 
 def after_words(
@@ -114,58 +100,18 @@ def after_words(
     return f"{text}{both if beside else ''}."
 
 
-def declared_certificates(bounds: pd.DataFrame, study: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the first certificate of the mean error that the study declares, for every model.
-
-    Choosing the smallest of several after looking would void the guarantee; the order in the study
-    was fixed before.
-
-    Parameters
-    ----------
-    bounds : pandas.DataFrame
-        ``bound_frame`` of the rows.
-    study : mapping
-        The resolved study.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Its rows of one rule and delta per model, one for each seed.  ``mostly`` is whether it is
-        over a pool most of which was scored; ``shown`` is the value or, where ``mostly``, what it
-        leaves for the pool's other clients, who are like new clients.
-    """
-    frame = bounds[
-        (bounds["shift"] == "none") & (bounds["population"] == "unseen-client") & bounds["rigorous"]
-    ]
-    declared = [f"{one['route']}:{one.get('rule', '')}" for one in study.get("certificates") or ()]
-    place = {bound: number for number, bound in reversed(list(enumerate(declared)))}
-    order = [place.get(bound, len(place)) for bound in frame["bound"]]
-    frame = frame.assign(order=order).sort_values("order", kind="stable").drop(columns="order")
-    first = frame.groupby(MODEL)[["bound", "delta"]].transform("first")
-    frame = frame[(frame[["bound", "delta"]] == first).all(axis=1)]
-    pooled = (2 * frame["n_clients"] > frame["pool"]).fillna(False) & frame["others"].notna()
-    mostly = pooled & (frame["sampling"] == "finite-pool")
-    return frame.assign(mostly=mostly, shown=frame["others"].where(mostly, frame["value"]))
-
-
 def answer_certificate(material: Material) -> Answer | None:
     """State the declared certificate of the system that was chosen before looking.
 
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``value``, ``certified`` (mean of the clients it was made from), ``worst``
-        (their worst), ``n_clients``, ``delta``, ``n_systems`` (how many share delta) and, where
-        those could be computed, ``after_looking``.  Where nothing chose a system, they are of the
-        smallest of all certificates at its share of delta or, where that is unknown, of one that
-        no score chose, and the sentence says so.
+    In ``numbers`` ``certified`` is the mean of the clients it was made from, ``worst`` their worst,
+    ``n_systems`` how many share delta.  Where nothing chose a system, they are of the smallest of
+    all certificates at its share of delta or, where that is unknown, of one that no score chose,
+    and the sentence says so.
     """
-    declared = declared_certificates(material.bounds, material.study)
+    declared, choice = material.declared, material.choice
     if declared.empty:
         return None
-    names = model_names(declared)
-    choice = choose(declared, material.rows, material.study)
-    after = looked_at(material, declared)
+    names, after = model_names(declared), looked_at(material)
     told = seeds_told(declared, material.rows, material.study)
     # Without a choice, one that no score chose shows what such a certificate says.
     first = choice.row if choice else after.row if after else records(told)[0]
@@ -324,24 +270,10 @@ def afterwards_frame(
 ) -> pd.DataFrame:
     """Put the default rule beside the declared ones, on the same scores at the same delta.
 
-    Parameters
-    ----------
-    bounds : pandas.DataFrame
-        ``bound_frame`` of a run.
-    errors : pandas.DataFrame
-        ``client_errors`` of its rows.
-    study : mapping
-    order : sequence of str
-        As for `after_looking`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed delta n_clients pool mean_error bound value issued``, a line for each
-        certificate of the mean without shift, ``issued`` being ``before`` or ``afterwards``.  Empty
-        where the study declares the default.  Left out are systems whose certificates their scores
-        do not give again, and randomised predictors of a pool: in pools the default is about scores
-        as measured.
+    A line for each certificate of the mean without shift, ``issued`` being ``before`` or
+    ``afterwards``.  Empty where the study declares the default.  Left out are systems whose
+    certificates their scores do not give again, and randomised predictors of a pool: in pools the
+    default is about scores as measured.
     """
     columns = [*SYSTEM, "delta", "n_clients", "pool", "mean_error", "bound", "value", "issued"]
     means = held_out(bounds)

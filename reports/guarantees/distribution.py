@@ -3,18 +3,16 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from textwrap import fill
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from latecomer.certify.page.svg import MUTED, WIDE
 from latecomer.certify.words import DASH, chance, counts, magnitude, percent, shift_name
-from latecomer.reports.display.drawing import MOST_CURVES, Looks, sheet, styled
+from latecomer.reports.display.drawing import MOST_CURVES, Looks, panels, styled
 from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, tabled
@@ -28,12 +26,13 @@ from latecomer.reports.frames.errors import (
     joined,
     primary_predictor,
     records,
+    unshifted,
 )
 from latecomer.reports.words import bound_name
 
 CURVE_COLUMNS = (
-    *("label", "predictor", "seed", "bound", "shift", "severity", "delta", "level", "sampled"),
-    "upper",
+    *("label", "predictor", "seed", "bound", "shift", "severity", "delta"),
+    *("threshold", "sampled", "upper"),
 )
 
 
@@ -47,13 +46,8 @@ def curve_frame(tables: CellTables) -> pd.DataFrame:
         the next one, ``sampled`` is the share of held-out clients with an error above it and
         ``upper`` its certified bound, all levels at once.
     """
-    frame = joined(
-        tables,
-        (*CURVE_COLUMNS, "threshold"),
-        ("severity", "delta", "threshold", "sampled", "upper"),
-        "",
-    )
-    frame["level"] = frame.pop("threshold")
+    frame = joined(tables, CURVE_COLUMNS, ("severity", "delta", *CURVE_COLUMNS[-3:]), "")
+    frame = frame.rename(columns={"threshold": "level"})
     frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     return frame
 
@@ -89,20 +83,18 @@ def fraction_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     frame = in_order(frame, labels)
     names = model_names(frame)
     shown = pd.DataFrame(
-        [
-            {
-                "method": names[row["label"], row["predictor"]],
-                "seed": str(row["seed"]),
-                "condition": shift_name(row["shift"], row["severity"]),
-                "error above": percent(row["threshold"]),
-                "certified share at most": magnitude(row["value"]),
-                "with probability": chance(row["delta"]),
-                "share of new clients": percent(row["measured"]),
-                "new clients": str(row["n_novel"]),
-                "held-out clients": str(row["n_clients"]),
-            }
-            for row in records(frame)
-        ]
+        {
+            "method": names[row["label"], row["predictor"]],
+            "seed": str(row["seed"]),
+            "condition": shift_name(row["shift"], row["severity"]),
+            "error above": percent(row["threshold"]),
+            "certified share at most": magnitude(row["value"]),
+            "with probability": chance(row["delta"]),
+            "share of new clients": percent(row["measured"]),
+            "new clients": str(row["n_novel"]),
+            "held-out clients": str(row["n_clients"]),
+        }
+        for row in records(frame)
     )
     caption = (
         "The share of clients whose error is above a threshold: certified from the held-out "
@@ -206,10 +198,9 @@ def error_distribution_frame(rows: pd.DataFrame) -> pd.DataFrame:
         ``label predictor level share n_clients n_seeds``: the step function t -> share of errors
         above t, at its jumps, from level 0 to 1.
     """
-    errors = client_errors(rows)
-    errors = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
+    errors = primary_predictor(unshifted(client_errors(rows)))
     parts = []
-    for (label, predictor), own in primary_predictor(errors).groupby(MODEL, sort=False):
+    for (label, predictor), own in errors.groupby(MODEL, sort=False):
         sizes = {"n_clients": own["client"].nunique(), "n_seeds": own["seed"].nunique()}
         values = np.sort(own["error"].to_numpy())
         levels = np.unique([0.0, *values, 1.0])
@@ -242,20 +233,17 @@ def error_distribution_figure(
     ----------
     frame : pandas.DataFrame
         ``error_distribution_frame`` of the rows.
-    looks : mapping
-        Colour and mark per label.
     band : pandas.DataFrame, optional
         ``label level upper``: a certified bound on the share above each level, all levels at once.
-    width : float
-        Inches.
     """
-    drawn = leading_models(frame)
-    names = {pair: name for pair, name in model_names(frame).items() if pair[0] in drawn}
+    leading = leading_models(frame)
+    names = {pair: name for pair, name in model_names(frame).items() if pair[0] in leading}
     columns = min(2 if width < 5 else 4, len(names))
-    lines = -(-len(names) // columns)
     titles = {pair: fill(name, int(12 * width / columns)) for pair, name in names.items()}
     line = 1.35 + 0.13 * max(title.count("\n") for title in titles.values())
-    figure, panels = sheet(width, 0.6 + line * lines, lines, columns, sharex=True, sharey=True)
+    figure, drawn = panels(
+        len(names), width, columns, above=0.6, each=line, sharex=True, sharey=True
+    )
     tops = [float(frame.loc[frame["share"] > 0, "level"].max())]
     if band is not None and len(band):
         tops.append(float(band.loc[band["upper"] > 0.02, "level"].max()))
@@ -263,27 +251,22 @@ def error_distribution_figure(
     right = min(100.0, 100 * 1.15 * max(np.nan_to_num(tops).max(), 0.02))
     curves = dict(list(frame.groupby(MODEL, sort=False)))
     corners = {pair: _corners(own, "share") for pair, own in curves.items()}
-    for axes, (pair, title) in zip(panels, titles.items(), strict=False):
+    for axes, (pair, title) in zip(drawn, titles.items(), strict=True):
         others = [line for other, line in corners.items() if other != pair]
         axes.add_collection(LineCollection(others, colors=MUTED, linewidths=0.5, alpha=0.35))
         look = looks[pair[0]]
         if band is not None:
             for _, own in band[band["label"] == pair[0]].groupby("seed"):
-                _steps(axes, own, "upper", color=look.colour, linewidth=1.0, linestyle=(0, (3, 2)))
-        _steps(axes, curves[pair], color=look.colour, linewidth=1.8)
+                x, y = _corners(own, "upper").T
+                axes.plot(x, y, color=look.colour, linewidth=1.0, linestyle=(0, (3, 2)))
+        axes.plot(*corners[pair].T, color=look.colour, linewidth=1.8)
         axes.set_title(title, fontsize=8, pad=3)
         axes.grid()
-    for axes in panels[len(names) :]:
-        axes.set_visible(False)
-    panels[0].set_xlim(0, right)
-    panels[0].set_ylim(0, min(max(1.08 * high, 5.0), 102))
+    drawn[0].set_xlim(0, right)
+    drawn[0].set_ylim(0, min(max(1.08 * high, 5.0), 102))
     figure.supxlabel("error level (%)", fontsize=8.5)
     figure.supylabel("clients above it (%)", fontsize=8.5)
     return figure
-
-
-def _steps(axes: Axes, own: pd.DataFrame, column: str = "share", **style: Any) -> None:
-    axes.plot(*_corners(own, column).T, **style)
 
 
 def _corners(own: pd.DataFrame, column: str) -> NDArray[np.float64]:

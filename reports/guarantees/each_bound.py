@@ -97,19 +97,11 @@ FEW = 6
 
 
 def parts_frame(ledger: pd.DataFrame) -> pd.DataFrame:
-    """Spread the recorded numbers of every certificate over columns.
+    """Spread the recorded numbers of every certificate, of ``ledger_frame``, over columns.
 
-    Parameters
-    ----------
-    ledger : pandas.DataFrame
-        ``ledger_frame`` of a run.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per certificate: ``label seed bound shift severity predictor number``, and columns
-        ``total value``, ``term <name>``, ``delta <event>``, ``input <name>``; NaN where it has no
-        such part.  For Theorem 3.2 the divergences are put together from its norms and variances.
+    A row per certificate with its ``number``; columns ``total value``, ``term <name>``,
+    ``delta <event>``, ``input <name>``, NaN where it has no such part.  For Theorem 3.2 the
+    divergences are put together from its norms and variances.
     """
     keys = ["label", "seed", "bound", *CONDITION, "predictor"]
     told = ledger[ledger["kind"].isin(["total", "term", "delta", "input"])].copy()
@@ -233,11 +225,8 @@ def _in_points(value: float) -> str:
 def variance_frame(tables: CellTables) -> pd.DataFrame:
     """Join the ``tuning`` artifacts of all cells: the variances that posteriors were tuned for.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label seed bound alpha kl_hyper error estimate chosen``: ``error`` and ``estimate`` are
-        the mean error and the bound with one draw per client, used to choose one variance.
+    ``error`` and ``estimate`` are the mean error and the bound with one draw per client, used to
+    choose one variance.
     """
     columns = ["label", "seed", "bound", "alpha", "kl_hyper", "error", "estimate", "chosen"]
     return joined(tables, columns, columns[3:])
@@ -298,8 +287,6 @@ def anatomy_figure(frame: pd.DataFrame, *, width: float = WIDE) -> Figure:
     ----------
     frame : pandas.DataFrame
         Rows of ``anatomy_frame`` of one bound.
-    width : float
-        Inches.
     """
     draw = _stacked if stackable(frame) else _spread_terms
     return draw(frame, width)

@@ -27,13 +27,13 @@ from latecomer.reports.display.drawing import (
     Looks,
     leaders,
     leaders_caption,
-    sheet,
+    panels,
     shown,
     styled,
 )
 from latecomer.reports.display.naming import model_called, model_names
 from latecomer.reports.display.pictures import Plot, Table, plus_minus
-from latecomer.reports.display.section import Block, Material, Section, Text
+from latecomer.reports.display.section import Block, Material, Section, Text, tabled
 from latecomer.reports.frames.bounds import (
     SHARES,
     breaking_frame,
@@ -43,7 +43,14 @@ from latecomer.reports.frames.bounds import (
     population_points,
     worst_group,
 )
-from latecomer.reports.frames.errors import MODEL, client_errors, primary_predictor, records
+from latecomer.reports.frames.errors import (
+    MODEL,
+    SYSTEM,
+    client_errors,
+    primary_predictor,
+    records,
+    unshifted,
+)
 from latecomer.reports.words import interval, span
 
 _DISTANCES = {
@@ -65,28 +72,15 @@ def draw_populations(
 ) -> Figure:
     """Draw certified error against radius, one panel per ball, one line per trained model.
 
-    Marks are measured errors of new clients whose population lies at a known radius.  Of more
-    than eight methods the five of least certified error are in colour.
-
-    Parameters
-    ----------
-    curves : pandas.DataFrame
-        ``population_curves``.
-    points : pandas.DataFrame
-        ``population_points``.
-    looks : mapping
-        Colour and mark per label.
-    targets : sequence of float
-        Errors that the study wants to stay below.
-    width : float
-        Inches.
+    Marks are measured errors of new clients whose population lies at a known radius, dashed lines
+    the ``targets`` that the study wants to stay below.  Of more than eight methods the five of
+    least certified error are in colour.
     """
     balls = [ball for ball in BALLS if (curves["ball"] == ball).any()]
     columns = min(2 if width >= 5 else 1, len(balls))
-    lines = -(-len(balls) // columns)
-    figure, panels = sheet(width, 0.5 + 2.6 * lines, lines, columns, sharey=True)
+    figure, drawn = panels(len(balls), width, columns, above=0.5, each=2.6, sharey=True)
     named = leaders(curves, "value")
-    for axes, ball in zip(panels, balls, strict=False):
+    for axes, ball in zip(drawn, balls, strict=True):
         own = curves[curves["ball"] == ball]
         for (label, _), model in own.groupby(["label", "seed"], sort=False):
             line = (looks[str(label)].colour, 1.5) if label in named else (MUTED, 0.7)
@@ -98,9 +92,7 @@ def draw_populations(
         for target in targets:
             axes.axhline(100 * target, color=INK, linewidth=1, linestyle=(0, (4, 2)))
         _frame(axes, ball, own, points)
-    for axes in panels[len(balls) :]:
-        axes.set_visible(False)
-    for axes in panels[::columns]:
+    for axes in drawn[::columns]:
         axes.set_ylabel("error (%)")
     figure.legend(
         handles=[_handle(looks[label], model_called(label), len(points) > 0) for label in named],
@@ -208,13 +200,7 @@ def _broken(own: pd.DataFrame, ball: str) -> dict[str, str]:
 
 
 def asked_radii(rows: pd.DataFrame) -> pd.DataFrame:
-    """List certified errors at the radii that a study asks for.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed ball radius value delta``.
-    """
+    """List certified errors at the radii that a study asks for."""
     own = rows[(rows["metric"] == "certified_population") & (rows["term"] == "")]
     told = own["bound"].str.extract(
         r"^r0:(?P<ball>tv|kl|chi2|subgroup)(?:_ball)?@(?P<radius>[^@]+)$"
@@ -227,11 +213,7 @@ def asked_radii(rows: pd.DataFrame) -> pd.DataFrame:
 def measured_frame(curves: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
     """Set every measured population beside what each ball certifies at its distance.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``population_points`` with a column ``certified_<ball>`` for each ball of the curves; NaN
-        where no radius of the ball reaches the population.
+    NaN where no radius of the ball reaches the population.
     """
     frame = points.copy()
     for ball in (ball for ball in BALLS if (curves["ball"] == ball).any()):
@@ -361,25 +343,18 @@ NEXT_POPULATION = Section(
 )
 
 
-_TRAINED = [*MODEL, "seed"]
-
-
 def next_client_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Set each model's interval beside the share of new clients whose error lies in it.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed value lower upper delta n_clients inside n_novel``.
+    Columns ``label predictor seed value lower upper delta n_clients inside n_novel``.
     """
     told = rows[rows["metric"] == "next_client_interval"]
-    frame = primary_predictor(told[[*_TRAINED, "value", "lower", "upper", "delta", "n_clients"]])
-    errors = client_errors(rows)
-    novel = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
-    both = frame.merge(novel[[*_TRAINED, "error"]], on=_TRAINED)
+    frame = primary_predictor(told[[*SYSTEM, "value", "lower", "upper", "delta", "n_clients"]])
+    novel = unshifted(client_errors(rows))
+    both = frame.merge(novel[[*SYSTEM, "error"]], on=SYSTEM)
     both["inside"] = both["error"].between(both["lower"], both["upper"])
-    kept = both.groupby(_TRAINED, sort=False)["inside"].agg(inside="mean", n_novel="size")
-    return frame.merge(kept.reset_index(), on=_TRAINED, how="left")
+    kept = both.groupby(SYSTEM, sort=False)["inside"].agg(inside="mean", n_novel="size")
+    return frame.merge(kept.reset_index(), on=SYSTEM, how="left")
 
 
 def next_client_table(frame: pd.DataFrame) -> Table:
@@ -407,15 +382,12 @@ def next_client_table(frame: pd.DataFrame) -> Table:
     return Table("next-client", caption, frame, cells, ("method",), label=label, noun="rows")
 
 
-def _next_client(material: Material) -> Iterator[Block]:
-    frame = material.ordered(next_client_frame(material.rows))
-    if len(frame):
-        yield next_client_table(frame)
-
-
 NEXT_CLIENT = Section(
     "next-client",
-    _next_client,
+    tabled(
+        lambda material: material.ordered(next_client_frame(material.rows)),
+        lambda frame, _: next_client_table(frame),
+    ),
     title="What do random effects expect of a new client?",
     chapter="guarantees",
 )

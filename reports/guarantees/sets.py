@@ -14,8 +14,8 @@ from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.predicted_sets import LABEL_SCORES
 from latecomer.certify.words import DASH, chance, count, percent, rounded, shift_name
 from latecomer.eval.names import statement
-from latecomer.reports.display.drawing import MOST_CURVES, Looks, sheet, styled
-from latecomer.reports.display.naming import Names, as_subject, model_called, model_names, model_of
+from latecomer.reports.display.drawing import MOST_CURVES, Looks, panels, styled
+from latecomer.reports.display.naming import Names, as_subject, model_called, model_names
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import (
     Answer,
@@ -34,6 +34,7 @@ from latecomer.reports.frames.errors import (
     client_errors,
     first_record,
     group_sizes,
+    model_of,
     primary_predictor,
     records,
 )
@@ -56,13 +57,10 @@ def _unshifted(frame: pd.DataFrame) -> pd.DataFrame:
 def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """List every threshold of every trained model.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed bound shift severity score form value delta n_clients population
-        sampling rigorous reason alpha pool left_out``: ``score`` is the bound's name without its
-        ``form``, which is empty, ``confident`` or ``pooled``; ``alpha`` is the miss rate of its
-        score's sets, ``left_out`` how many clients are in no pool, NaN if none.
+    Columns ``label predictor seed bound shift severity score form value delta n_clients population
+    sampling rigorous reason alpha pool left_out``: ``score`` is the bound's name without its
+    ``form``; ``alpha`` is the miss rate of its score's sets, ``left_out`` how many clients are in
+    no pool, NaN if none.
     """
     told = rows[(rows["metric"] == "set_threshold") & (rows["status"] != "failed")]
     facts = ["value", "delta", "n_clients", "population", "sampling", "rigorous", "message"]
@@ -80,13 +78,9 @@ def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
 def sets_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """Means over new clients and seeds of what sets by every threshold hold.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor bound shift severity score form coverage set_size set_single n_clients
-        n_seeds alpha threshold error promised``: ``threshold`` is the largest of the seeds',
-        ``error`` the mean error of the same clients, ``promised`` whether a certificate covers the
-        condition.
+    Columns ``label predictor bound shift severity score form coverage set_size set_single n_clients
+    n_seeds alpha threshold error promised``: ``threshold`` is the largest of the seeds', ``error``
+    the mean error of the same clients, ``promised`` whether a certificate covers the condition.
     """
     chosen = rows["metric"].isin(_MEASURED) & (rows["client"] == "") & (rows["status"] != "failed")
     told = _unshifted(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "n_clients"]])
@@ -147,19 +141,16 @@ def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     frame : pandas.DataFrame
         ``client_sets_frame`` of one score; of more than eight models the eight of smallest sets
         have panels.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     sizes = frame.groupby("label", sort=False)["set_size"].mean().nsmallest(MOST_CURVES)
     names = {pair: name for pair, name in model_names(frame).items() if pair[0] in sizes.index}
     columns = min(2 if width < 5 else 4, len(names))
-    lines = -(-len(names) // columns)
     titles = [fill(name, int(12 * width / columns)) for name in names.values()]
     line = 1.35 + 0.13 * max(title.count("\n") for title in titles)
-    figure, panels = sheet(width, 0.8 + line * lines, lines, columns, sharex=True, sharey=True)
-    for axes, (pair, title) in zip(panels, zip(names, titles, strict=True), strict=False):
+    figure, drawn = panels(
+        len(names), width, columns, above=0.8, each=line, sharex=True, sharey=True
+    )
+    for axes, pair, title in zip(drawn, names, titles, strict=True):
         own = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]
         axes.axhline(100 * (1 - own["alpha"].iloc[0]), color=MUTED, linewidth=0.9)
         axes.plot(
@@ -171,10 +162,8 @@ def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
         )
         axes.set_title(title, fontsize=8, pad=3)
         axes.grid()
-    for axes in panels[len(names) :]:
-        axes.set_visible(False)
     # A panel above a place without one has numbers of its own.
-    for axes in panels[max(len(names) - columns, 0) : len(names)]:
+    for axes in drawn[max(len(names) - columns, 0) :]:
         axes.tick_params(labelbottom=True)
     figure.supxlabel("labels in a set", fontsize=8.5)
     figure.supylabel("points whose set holds their label (%)", fontsize=8.5)
@@ -295,11 +284,7 @@ _ALIKE = 0.01
 def answer_sets(material: Material) -> Answer | None:
     """Say how much new clients' sets hold and how many labels they have, from method to method.
 
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``promised``, ``coverage_lowest``, ``coverage_highest``, ``size_least``,
-        ``size_most`` and ``pooled_lowest``, all of the first score that the study lists.
+    All ``numbers`` are of the first score that the study lists.
     """
     every = primary_predictor(material.ordered(sets_frame(material.rows)))
     every = every[every["shift"] == "none"]

@@ -28,7 +28,14 @@ from latecomer.reports.display.naming import model_called, model_names
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.frames.bounds import MEASURED_TERMS, bound_frame
-from latecomer.reports.frames.errors import MODEL, client_errors, half_width, in_order, records
+from latecomer.reports.frames.errors import (
+    SYSTEM,
+    client_errors,
+    half_width,
+    in_order,
+    records,
+    unshifted,
+)
 from latecomer.reports.words import bound_name, in_one_unit, interval, low_to_high, span
 
 
@@ -45,10 +52,6 @@ def bound_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> F
     ----------
     frame : pandas.DataFrame
         ``bound_frame`` of the rows.
-    looks : mapping
-        Colour and mark per label.
-    width : float
-        Inches.
     """
     frame = drawable_bounds(frame)
     high, narrow = bool(frame["vacuous"].any()), width < 5
@@ -201,13 +204,8 @@ FEWEST = 3  # models that can be ranked
 def references(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Map each label to that of the same method trained on every client but the new ones.
 
-    A study trains such models where ``evaluation.given_up`` is set.  Without held-out clients
-    its usual models already are such, and models that a route trains are compared with them.
-
-    Parameters
-    ----------
-    configs : iterable of mapping
-        Configurations of the run's cells; those of the split are ignored.
+    A study trains such models where ``evaluation.given_up`` is set.  Without held-out clients its
+    usual models already are such, and models that a route trains are compared with them.
     """
     kinds: dict[str, str] = {}
     whole: dict[str, str] = {}
@@ -236,30 +234,14 @@ def slack_frame(
 ) -> pd.DataFrame:
     """Break down how far every unshifted bound on new clients is from what was measured.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the run.
-    reference : mapping
-        ``references`` of its cells.
-    bounds : pandas.DataFrame, optional
-        ``bound_frame`` of the rows where it is known.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor seed bound rigorous vacuous value measured lower upper n_novel slack`` and
-        the parts that add up to ``slack``: ``given_up other_clients client_sampling sample_level
-        monte_carlo``.  ``lower`` and ``upper`` are the 95% t-interval of ``measured`` over the
-        new clients.  Where a label has no reference, ``given_up`` is NaN and the other parts
-        add up to ``slack``.
+    ``PARTS`` add up to ``slack``; ``lower`` and ``upper`` are the 95% t-interval of ``measured``
+    over the new clients.  Where a label has no ``reference``, ``given_up`` is NaN and the other
+    parts add up to ``slack``.
     """
     bounds = bound_frame(rows) if bounds is None else bounds
     bounds = bounds[(bounds["shift"] == "none") & (bounds["population"] == "unseen-client")]
-    errors = client_errors(rows)
-    novel = errors[(errors["group"] == "novel") & (errors["shift"] == "none")]
-    means = novel.groupby([*MODEL, "seed"])["error"].mean()
-    halves = novel.groupby([*MODEL, "seed"])["error"].agg(half_width)
+    novel = unshifted(client_errors(rows)).groupby(SYSTEM)["error"]
+    means, halves = novel.mean(), novel.agg(half_width)
     terms = rows[
         (rows["metric"] == "certificate") & (rows["term"] != "") & rows["shift"].isin(["", "none"])
     ]
@@ -359,20 +341,11 @@ def _points(value: float) -> str:
 def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
     """Rank correlation of each bound's values with what was measured, across trained models.
 
-    Parameters
-    ----------
-    bounds, gaps : pandas.DataFrame
-        ``bound_frame`` and ``gap_frame`` of the rows.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``bound delta rigorous n_models n_vacuous tau_gap n_gap tau_error n_error``: Kendall's tau-b
-        with the generalization gap (new- minus seen-client error) and with the new-client error;
-        NaN for fewer than three models, or where either side is constant.
+    Kendall's tau-b with the generalization gap (new- minus seen-client error) and with the
+    new-client error; NaN for fewer than three models, or where either side is constant.
     """
     bounds = bounds[(bounds["shift"] == "none") & bounds["population"].ne("one-client")]
-    both = bounds.merge(gaps[[*MODEL, "seed", "gap"]], on=[*MODEL, "seed"], how="left")
+    both = bounds.merge(gaps[[*SYSTEM, "gap"]], on=SYSTEM, how="left")
     rows = []
     for (bound, delta), part in both.groupby(["bound", "delta"], sort=False):
         gap, error = (part.dropna(subset=[name]) for name in ("gap", "measured"))

@@ -12,7 +12,7 @@ import yaml
 
 from latecomer.eval.names import rules_for, statement
 from latecomer.reports.display.section import Material
-from latecomer.reports.frames.errors import CONDITION, half_width, records
+from latecomer.reports.frames.errors import CONDITION, half_width, records, unshifted
 from latecomer.reports.words import PROTOCOLS, over_what
 
 SCHEMA = 1
@@ -67,16 +67,10 @@ def certify_command(certificate: Mapping[str, Any], scores: str, *, seed: int = 
 
 
 def cards(material: Material) -> dict[str, str]:
-    """Make the cards of a run and the files of scores their commands read.
-
-    Returns
-    -------
-    dict
-        File name below the run directory to text.
-    """
+    """Make the cards of a run and the files of scores their commands read, by their names."""
     study, env, errors = material.study, material.run.env, material.errors
     issued, facts = _by(material.bounds, "label", "seed"), _by(material.ledger, *_ISSUED)
-    held = errors[(errors["group"] == "certification") & (errors["shift"] == "none")]
+    held = unshifted(errors, "certification")
     measured, scored = _errors(errors), dict(list(held.groupby(["label", "seed"], sort=False)))
     gaps = {label: _gaps(own) for label, own in material.mean_gaps.groupby("label")}
     files: dict[str, str] = {}
@@ -162,13 +156,10 @@ def _errors(errors: pd.DataFrame) -> dict[tuple[str, int], list[dict[str, Any]]]
 def _gaps(own: pd.DataFrame) -> list[dict[str, Any]]:
     """List a model's gap over all its seeds, by predictor."""
     names = ("predictor", "gap", "lower", "upper", "n_seen", "n_novel", "n_seeds")
-    about = {
-        "is": "new- minus seen-client error: positive where new clients are served worse",
-    }
     return [
         {
             **{name: row[name] for name in names},
-            **about,
+            "is": "new- minus seen-client error: positive where new clients are served worse",
             "spread": f"95% interval over {over_what(int(row['n_seeds']))}",
         }
         for row in records(own)

@@ -6,9 +6,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
 
-from latecomer.reports.display.section import (
-    Section,
-)
+from latecomer.reports.display.section import Section
 
 T = TypeVar("T")
 # Every Section that a module of these folders holds can stand on a page.
@@ -19,18 +17,9 @@ WINGS = ("accuracy", "guarantees", "shift", "clients", "page")
 class Chapter:
     """A part of the page with a heading, which its navigation names.
 
-    Attributes
-    ----------
-    name : str
-        Its anchor.
-    title : str
-    sections : tuple of str
-        Names of its sections from top to bottom.
-    box : tuple of str
-        Names of the sections in its opening box; a chapter with a box shows no heading.
-    open_for : tuple of str, optional
-        Questions of a study for which it is open; for others it is folded, as what does not answer
-        the question makes a page long.  None: always open.
+    A chapter with a ``box`` of sections at its opening shows no heading.  It is ``open_for``
+    studies that ask one of these questions and folded for others, as what does not answer the
+    question makes a page long; None: always open.
     """
 
     name: str
@@ -52,8 +41,8 @@ CHAPTERS = (
         "accuracy",
         "Accuracy",
         (
-            *("best", "accuracy", "gap", "sameness", "training", "convergence"),
-            *("denoising", "comparison", "serving", "paper"),
+            *("best", "accuracy", "gap", "sameness", "training", "convergence", "denoising"),
+            *("comparison", "serving", "paper"),
         ),
         open_for=("accuracy", "paper"),
     ),
@@ -61,16 +50,9 @@ CHAPTERS = (
         "guarantees",
         "Guarantees",
         (
-            *(
-                "bounds",
-                "each-bound",
-                "issued-afterwards",
-                "variances",
-                "slack",
-                "bound-order",
-                "prices",
-            ),
-            *("certified-shares", "error-distribution", "next-client", "sets", "next-population"),
+            *("bounds", "each-bound", "issued-afterwards", "variances", "slack", "bound-order"),
+            *("prices", "certified-shares", "error-distribution", "next-client", "sets"),
+            "next-population",
         ),
         open_for=(),
     ),
@@ -83,10 +65,7 @@ CHAPTERS = (
     Chapter(
         "clients",
         "Clients",
-        (
-            *("classes", "distances", "likeness"),
-            *("descriptors", "descriptor-ranks", "mix-and-match"),
-        ),
+        ("classes", "distances", "likeness", "descriptors", "descriptor-ranks", "mix-and-match"),
         open_for=(),
     ),
     Chapter(
@@ -99,18 +78,7 @@ CHAPTERS = (
 
 
 def sections() -> dict[str, Section]:
-    """Find every section by its name, in the modules of the folders that hold them.
-
-    Raises
-    ------
-    ValueError
-        When two sections share a name.
-
-    Examples
-    --------
-    >>> sections()["gap"].show.__module__
-    'latecomer.reports.accuracy.errors'
-    """
+    """Find every section by its name, in the modules of the folders that hold them."""
     by_name: dict[str, Section] = {}
     for section in held(Section):
         if by_name.setdefault(section.name, section) is not section:

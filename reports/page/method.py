@@ -24,7 +24,13 @@ from latecomer.reports.display.section import (
     Section,
     Text,
 )
-from latecomer.reports.frames.errors import failures_frame, group_sizes, personalization, records
+from latecomer.reports.frames.errors import (
+    failures_frame,
+    group_sizes,
+    personalization,
+    records,
+    study_methods,
+)
 from latecomer.reports.page.cards import cards, model_command, stem_of
 from latecomer.reports.words import CLIENTS, MASKING, PROTOCOLS, low_to_high
 
@@ -52,13 +58,7 @@ _SOURCES = {
 
 @cache
 def bibliography() -> dict[str, str]:
-    """Map each key of the shipped bibliography to its BibTeX entry.
-
-    Examples
-    --------
-    >>> bibliography()["baxter2000"].splitlines()[0]
-    '@article{baxter2000,'
-    """
+    """Map each key of the shipped bibliography to its BibTeX entry."""
     text = (resources.files("latecomer.reports") / "references.bib").read_text("utf-8")
     entries = [entry.strip() for entry in text.split("\n\n") if entry.strip()]
     return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}
@@ -67,15 +67,8 @@ def bibliography() -> dict[str, str]:
 def own_entry(versions: Iterable[str]) -> str:
     """Return the BibTeX entry of latecomer itself, in the versions that wrote a run's rows.
 
-    Examples
-    --------
-    >>> print(own_entry(["0.1.0"]))
-    @misc{latecomer,
-      title = {latecomer: theory and evaluation companion for personalized federated learning},
-      author = {{The latecomer authors}},
-      howpublished = {Python package},
-      note = {Version 0.1.0}
-    }
+    >>> own_entry(["0.1.0"]).splitlines()[-2:]
+    ['  note = {Version 0.1.0}', '}']
     """
     told = ", ".join(sorted(version for version in set(versions) if version))
     fields = {
@@ -96,19 +89,9 @@ def citations(
 ) -> str:
     """Collect the BibTeX entries that methods, sources of bounds and tests call for.
 
-    Parameters
-    ----------
-    methods : iterable of str
-        Names of methods, which say whom they cite.
-    sources : iterable of str
-        The ``source`` facts of certificates.
-    tests : iterable of str
-        Keys of the bibliography.
-    outside : mapping, optional
-        Whom methods of other packages cite, as their run recorded it.
+    ``tests`` are keys of the bibliography; ``outside`` says whom methods of other packages cite, as
+    their run recorded it.
 
-    Examples
-    --------
     >>> cited = citations(["pefll"], ["Baxter (2000), Theorem 4"])
     >>> [line for line in cited.splitlines() if line.startswith("@")]
     ['@inproceedings{scott2024,', '@article{baxter2000,']
@@ -233,27 +216,17 @@ def command(study: Mapping[str, Any], env: Mapping[str, Any]) -> str:
 
 def protocols(
     rows: pd.DataFrame, study: Mapping[str, Any], labels: Sequence[str]
-) -> list[dict[str, str]]:
-    """Say for each method how it serves a new client, and all its settings.
-
-    Returns
-    -------
-    list of dict
-        ``label protocol settings defaults``: what the study gave, and what it left as it is.
-    """
+) -> list[list[str]]:
+    """Say for each method how it serves a new client, and what the study set and left as it is."""
     served = personalization(rows)
-    given: dict[str, dict[str, Any]] = {}
-    for entry in study.get("methods") or ():
-        options = dict(entry) if isinstance(entry, dict) else {"name": entry}
-        label = str(options.pop("label", None) or options["name"])
-        given[label] = options
+    given = study_methods(study.get("methods") or ())
     return [
-        {
-            "label": label,
-            "protocol": PROTOCOLS.get(kind, kind),
-            "settings": _settings(own, first="name"),
-            "defaults": _settings(_left(str(own.get("name", "")), own)),
-        }
+        [
+            label,
+            PROTOCOLS.get(kind, kind),
+            _settings({**own, "label": None}, first="name"),
+            _settings(_left(str(own.get("name", "")), own)),
+        ]
         for label in labels
         for kind, own in [(served.get(label, ""), given.get(label, {}))]
     ]
@@ -268,15 +241,7 @@ def _left(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def statement(
     rows: pd.DataFrame, study: Mapping[str, Any], scorings: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """State the protocol in sentences: groups, choices, masking, seeds, scoring, statistics.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-    study : mapping
-    scorings : sequence of mapping
-        ``RunRecord.scorings``.
-    """
+    """State the protocol in sentences: groups, choices, masking, seeds, scoring, statistics."""
     sizes, split = group_sizes(rows), dict(study.get("split") or {})
     seeds = sorted({int(seed) for seed in rows["seed"].dropna()})
     train = dict(study.get("train") or {})
@@ -386,25 +351,6 @@ def _scored(scorings: Sequence[Mapping[str, Any]]) -> str:
     return text
 
 
-def commands(
-    errors: pd.DataFrame, study: Mapping[str, Any], files: Mapping[str, Any]
-) -> list[dict[str, str]]:
-    """List per trained model the command that reproduces its numbers, and its card."""
-    models = errors[["label", "seed"]].drop_duplicates()
-    listed = []
-    for label, seed in models.itertuples(index=False, name=None):
-        card = f"cards/{stem_of(str(label), int(seed))}.json"
-        listed.append(
-            {
-                "label": str(label),
-                "seed": str(seed),
-                "command": model_command(study, str(label), int(seed)),
-                "card": card if card in files else "",
-            }
-        )
-    return listed
-
-
 def _settings(options: Mapping[str, Any], first: str = "") -> str:
     head = [str(options[first])] if options.get(first) else []
     rest = [
@@ -444,8 +390,7 @@ def _protocols(material: Material) -> Iterator[Block]:
     }
     told = protocols(material.rows, material.study, material.labels)
     if told:
-        rows = [list(one.values()) for one in told]
-        listed = Listing("Protocols", columns, rows, sortable=True)
+        listed = Listing("Protocols", columns, told, sortable=True)
         yield Group([listed], "How each method serves a new client, and all its settings")
 
 
@@ -470,11 +415,15 @@ def _commands(material: Material) -> Iterator[Block]:
         "DIR</code>. One trained model again, from this directory:"
     )
     yield Text(told.format(command(material.study, material.run.env)))
-    models = commands(material.errors, material.study, files)
-    if models:
+    models = material.errors[["label", "seed"]].drop_duplicates()
+    if len(models):
         columns = {"method": "word", "seed": "", "command": "code", "card": "code"}
-        listed = Listing("Commands", columns, [list(one.values()) for one in models])
-        yield Group([listed], f"{len(models)} trained models")
+        cells = []
+        for label, seed in models.astype({"label": str}).itertuples(index=False, name=None):
+            card = f"cards/{stem_of(label, seed)}.json"
+            again = model_command(material.study, label, seed)
+            cells.append([label, str(seed), again, card if card in files else ""])
+        yield Group([Listing("Commands", columns, cells)], f"{len(models)} trained models")
         yield Text(
             "A model's card (JSON) holds its settings, errors with counts and certificates; for a "
             "certificate from held-out clients also the command that computes it again from the "

@@ -23,7 +23,7 @@ from latecomer.eval.results.rows import RunRecord, load_run, write_beside
 from latecomer.reports.display.drawing import FONTS
 from latecomer.reports.display.pictures import PAPER, Column, Plot, Table, Writer
 from latecomer.reports.display.section import Block, Files, Group, Heading, Material, Section, Text
-from latecomer.reports.frames.errors import group_sizes, split_tables
+from latecomer.reports.frames.errors import group_sizes, split_tables, study_methods
 from latecomer.reports.page.layout import CHAPTERS, Chapter, placed, sections
 from latecomer.reports.page.method import FILES, samples_per_client
 from latecomer.reports.page.questions import ASKS, asked, asking
@@ -35,36 +35,26 @@ def under_shown_names(run: RunRecord) -> RunRecord:
 
     Models whose label is their method's plain name are renamed, and so are those trained beside
     them (``fedma r1:tuned``); a label that the study gave stays. The run directory is not touched.
-
-    Parameters
-    ----------
-    run : RunRecord
-
-    Returns
-    -------
-    RunRecord
-        The same object where there is nothing to rename.
     """
-    rows, methods = run.rows, list(run.study.get("methods") or ())
+    rows, methods = run.rows, study_methods(run.study.get("methods") or ())
     own = rows["method"].isin(list(shown_names()))
-    entries = [_entry(one) for one in methods]
-    if not own.any() and not any(one["name"] in shown_names() for one in entries):
+    if not own.any() and not any(one["name"] in shown_names() for one in methods.values()):
         return run
-    given = {one["label"] for one in entries if one["label"] != one["name"]}
+    given = {label for label, one in methods.items() if label != one["name"]}
     shown = [
         shown_name(str(method), str(label), given)
         for method, label in rows.loc[own, ["method", "label"]].itertuples(index=False)
     ]
     rows = rows.copy()
     rows.loc[own, "label"] = shown
-    methods = [
-        {**entry, "label": shown_name(entry["name"], entry["label"], given)}
-        if entry["name"] in shown_names()
-        else one
-        for one, entry in zip(methods, entries, strict=True)
+    entries = [
+        {**one, "label": shown_name(one["name"], label, given)}
+        if one["name"] in shown_names()
+        else entry
+        for entry, (label, one) in zip(run.study.get("methods") or (), methods.items(), strict=True)
     ]
     cells = tuple(replace(cell, config=_renamed(cell.config, given)) for cell in run.cells)
-    return replace(run, rows=rows, cells=cells, study={**run.study, "methods": methods})
+    return replace(run, rows=rows, cells=cells, study={**run.study, "methods": entries})
 
 
 def shown_name(method: str, label: str, given: set[str]) -> str:
@@ -79,13 +69,6 @@ def shown_name(method: str, label: str, given: set[str]) -> str:
     if method not in shown_names() or label in given or not label.startswith(method):
         return label
     return shown_names()[method] + beside if beside[:1] in ("", " ", ",") else label
-
-
-def _entry(method: Any) -> dict[str, Any]:
-    """Return a study's method as its settings, with name and label."""
-    told = dict(method) if isinstance(method, Mapping) else {"name": method}
-    name = str(told["name"])
-    return {**told, "name": name, "label": str(told.get("label") or name)}
 
 
 def _renamed(config: dict[str, Any], given: set[str]) -> dict[str, Any]:
@@ -106,13 +89,7 @@ _DID = {"seen": "trained", "certification": "held out", "novel": "new"}
 
 
 def about(material: Material) -> str:
-    """Name data, clients, rounds, seeds and network, as far as the run has them on record.
-
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-    """
+    """Name data, clients, rounds, seeds and network, as far as the run has them on record."""
     study = material.study
     rounds, seeds = (study.get("train") or {}).get("rounds"), material.rows["seed"].nunique()
     target = str((study.get("model") or {}).get("target") or "")
@@ -194,7 +171,7 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     PosixPath('mine/report.html')
     """
     name = f"{'-'.join(['report', *asks])}.html"
-    with _seldom_searching(), _small_frames():
+    with _frugal():
         run = under_shown_names(load_run(directory))
         # Said before minutes of drawing.
         output_file(name, run.path / name)
@@ -238,7 +215,7 @@ def figures(
     if kind not in PAPER:
         raise InputError(f"format must be one of {', '.join(PAPER)}, got {kind!r}")
     column = _checked(Column(width, font))
-    with _seldom_searching(), _small_frames():
+    with _frugal():
         run = under_shown_names(load_run(directory))
         output_file("figures", run.path / _COLUMN)
         writer = Writer([kind], column)
@@ -284,24 +261,20 @@ def _check_answered(run: RunRecord, asks: Sequence[str]) -> None:
 
 
 @contextmanager
-def _seldom_searching() -> Iterator[None]:
-    """Let the garbage collector search for cycles seldom: a figure is a web of many small objects.
+def _frugal() -> Iterator[None]:
+    """Search for cycles seldom, and hold words as Python's strings.
 
-    A page of 100,000 rows takes 11.0 s of processor time this way, 12.6 s at Python's threshold.
+    A figure is a web of many small objects: a page of 100,000 rows takes 11.0 s of processor time
+    this way, 12.6 s at Python's threshold.  Frames of tens of rows pay for Arrow's strings, and
+    gain nothing.
     """
     given = gc.get_threshold()
     gc.set_threshold(max(SELDOM, given[0]) if given[0] else 0, *given[1:])
     try:
-        yield
+        with pd.option_context("mode.string_storage", "python"):
+            yield
     finally:
         gc.set_threshold(*given)
-
-
-@contextmanager
-def _small_frames() -> Iterator[None]:
-    """Hold words as Python's strings: frames of tens of rows pay for Arrow's, and gain nothing."""
-    with pd.option_context("mode.string_storage", "python"):
-        yield
 
 
 def page_of(run: RunRecord, writer: Writer, chapters: tuple[Chapter, ...] = CHAPTERS) -> str:
@@ -347,11 +320,6 @@ def says_nothing(*parts: Sequence[tuple[Shown, int]]) -> bool:
     """Say whether a chapter holds nothing but sentences: that nothing was asked for, or measured.
 
     The navigation leaves such a chapter out.
-
-    Examples
-    --------
-    >>> says_nothing([], [(Text("The study asked for no shift."), 3)])
-    True
     """
     return all(isinstance(block, Text) for part in parts for block, _ in part)
 

@@ -31,7 +31,6 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     records,
 )
-from latecomer.reports.guarantees.certificate import declared_certificates
 from latecomer.reports.page.layout import WINGS, held
 from latecomer.reports.words import between, bound_name, interval, sentence_case, span
 
@@ -60,18 +59,7 @@ def only_runs(study: Mapping[str, Any]) -> str:
 
 
 def asking(study: Mapping[str, Any], asks: Sequence[str]) -> dict[str, Any]:
-    """Return a study that asks something else of the same run.
-
-    Raises
-    ------
-    InputError
-        A question is unknown.
-
-    Examples
-    --------
-    >>> asking({"asks": ["gap"], "question": "How large is the gap?"}, ["shift"])["asks"]
-    ['shift']
-    """
+    """Return a study that asks something else of the same run."""
     for kind in asks:
         if kind not in ASKS:
             raise InputError(f"asks must be among {', '.join(ASKS)}, got {kind!r}")
@@ -84,13 +72,6 @@ def asking(study: Mapping[str, Any], asks: Sequence[str]) -> dict[str, Any]:
 def asked(study: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what a study asks; where it does not say, guess from its other settings.
 
-    Parameters
-    ----------
-    study : mapping
-        The resolved study.
-
-    Examples
-    --------
     >>> asked({"asks": ["gap"]}), asked({"paper": ["odpfl:Table 1"]})
     (('gap',), ('paper',))
     >>> asked({"shifts": {"blur": [1.0]}}), asked({"methods": ["pefll"]})
@@ -117,16 +98,6 @@ def answers(material: Material) -> list[Answer]:
     """Answer a study's questions in their order; leave out those that the run cannot answer.
 
     A run that answers none of them is still asked how well it serves new clients.
-
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    list of Answer
-        Empty where nothing was measured.
     """
     given = [ASKS[kind](material) for kind in asked(material.study)]
     said = [one for one in given if one is not None]
@@ -138,13 +109,7 @@ MOST_ANSWERS = 6
 
 
 def ranking(frame: pd.DataFrame) -> str:
-    """Say from what to what methods err on new clients, and name one only if a test does.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``accuracy_frame`` of the rows.
-    """
+    """Say from what to what methods err on new clients, and name one only if a test does."""
     frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean", kind="stable")
     return " ".join(said_of_errors(frame)) if len(frame) else "No new client was measured."
 
@@ -181,26 +146,14 @@ def shift_answers(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> list[str]:
     return said
 
 
-def answers_by_method(
-    frame: pd.DataFrame, bounds: pd.DataFrame, study: Mapping[str, Any]
-) -> list[dict[str, str]]:
+def answers_by_method(frame: pd.DataFrame, declared: pd.DataFrame) -> list[dict[str, str]]:
     """Answer the study's question once per method, lowest new-client error first.
 
-    Parameters
-    ----------
-    frame, bounds : pandas.DataFrame
-        ``accuracy_frame`` and ``bound_frame`` of the rows.
-    study : mapping
-
-    Returns
-    -------
-    list of dict
-        ``label``, ``subject`` (its name before a verb), ``measured`` (about the measured error),
-        ``certified`` (about its certificate, empty when there is none) and ``terms`` (what the
-        certificate is about and what it cost).
+    ``subject`` is its name before a verb, ``measured`` about the measured error, ``certified``
+    about its certificate, empty when there is none, and ``terms`` what that is about and what it
+    cost.
     """
     frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
-    declared = declared_certificates(bounds, study)
     of = {model: own for model, own in declared.groupby(MODEL)}
     return [
         {
@@ -316,17 +269,21 @@ def _missing(material: Material) -> Iterator[Block]:
         yield Text(told, "failed")
 
 
-def _each_method(material: Material) -> Iterator[Block]:
-    given = answers_by_method(material.accuracy, material.bounds, material.study)
+def _every(material: Material) -> Iterator[Block]:
+    given = answers_by_method(material.accuracy, material.declared)
+    if not given:
+        return
     shared = shared_terms(given)
     lines = [_line(answer, shared) for answer in given]
     colours = [material.looks[answer["label"]].colour for answer in given]
-    if lines:
-        yield Items(lines[:MOST_ANSWERS], "answers", colours[:MOST_ANSWERS])
+    told: list[Block] = [Items(lines[:MOST_ANSWERS], "answers", colours[:MOST_ANSWERS])]
     more = len(lines) - MOST_ANSWERS
     if more > 0:
         rest = Items(lines[MOST_ANSWERS:], "answers", colours[MOST_ANSWERS:])
-        yield Group([rest], f"{more} more {'methods' if more > 1 else 'method'}")
+        told.append(Group([rest], f"{more} more {'methods' if more > 1 else 'method'}"))
+    if shared:
+        told.append(Text(f"Certified, {shared}", "note"))
+    yield Group(told, "Every model in a sentence")
 
 
 def _line(answer: Mapping[str, str], shared: str) -> Markup:
@@ -343,18 +300,6 @@ def _under_shift(material: Material) -> Iterator[Block]:
     said = shift_answers(material.shifts, material.dealt)
     if said:
         yield Items(said, "shifted")
-
-
-def _every(material: Material) -> Iterator[Block]:
-    told = [*_each_method(material), *_terms(material)]
-    if told:
-        yield Group(told, "Every model in a sentence")
-
-
-def _terms(material: Material) -> Iterator[Block]:
-    shared = shared_terms(answers_by_method(material.accuracy, material.bounds, material.study))
-    if shared:
-        yield Text(f"Certified, {shared}", "note")
 
 
 SCALE = Section("scale", _scale)

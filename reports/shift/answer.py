@@ -14,13 +14,10 @@ from latecomer.certify.words import DASH, count, counts, listing, percent, point
 from latecomer.eval.names import SHIFT_AXES, SHIFTS
 from latecomer.reports.display.drawing import Looks, apart, sheet, styled
 from latecomer.reports.display.naming import (
-    Model,
     Names,
     as_subject,
     beyond_chance,
     model_names,
-    model_of,
-    models_in,
     standing,
     worse_than,
 )
@@ -30,9 +27,13 @@ from latecomer.reports.frames.errors import (
     CONFIDENCE,
     CONTROL,
     MODEL,
+    SYSTEM,
+    Model,
     client_errors,
     holm,
     in_order,
+    model_of,
+    models_in,
     over_clients_and_seeds,
     pair_frame,
     paired_p,
@@ -41,7 +42,7 @@ from latecomer.reports.frames.errors import (
 )
 from latecomer.reports.words import between, interval, sentence_case
 
-CLIENT = [*MODEL, "seed", "client"]
+CLIENT = [*SYSTEM, "client"]
 
 # With fewer wrong samples before a shift, one more or less moves where the error doubles.
 LEAST_WRONG = 10
@@ -56,18 +57,9 @@ def neutral_severity(shift: str) -> float:
 def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
     """Set every new client's error under every shift beside its error before.
 
-    Parameters
-    ----------
-    errors : pandas.DataFrame
-        ``client_errors`` of the rows.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The ``errors`` of new clients under a shift, with ``error_before`` (under the
-        matched control, where another data set has one), ``paired`` (False where the shift draws
-        other clients: then ``error_before`` is the mean of the unshifted ones) and ``distance``
-        (of the severity from the one that changes nothing; from 0 where that is unknown).
+    ``error_before`` is under the matched control, where another data set has one; where the shift
+    draws other clients, who are not ``paired``, it is the mean of the unshifted ones.  ``distance``
+    is that of the severity from the one that changes nothing, from 0 where that is unknown.
     """
     errors = primary_predictor(errors)
     errors = errors[errors["group"] == "novel"]
@@ -83,8 +75,8 @@ def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
         both = own.merge(before, on=CLIENT, suffixes=("", "_before"))
         paired = not both.empty
         if not paired:
-            means = before.groupby([*MODEL, "seed"])["error"].mean().rename("error_before")
-            both = own.merge(means.reset_index(), on=[*MODEL, "seed"])
+            means = before.groupby(SYSTEM)["error"].mean().rename("error_before")
+            both = own.merge(means.reset_index(), on=SYSTEM)
         neutral = np.nan_to_num(neutral_severity(shift))
         parts.append(both.assign(paired=paired, distance=(both["severity"] - neutral).abs()))
     none = errors.iloc[:0].assign(error_before=0.0, paired=True, distance=0.0)
@@ -106,20 +98,12 @@ def at_severest(shifted: pd.DataFrame) -> pd.DataFrame:
 def loss_frame(shifted: pd.DataFrame) -> pd.DataFrame:
     """Say what every model loses under every shift, on the new clients of both conditions.
 
-    Parameters
-    ----------
-    shifted : pandas.DataFrame
-        ``shifted_errors``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``label predictor shift severity before after loss doubles wrong n_clients n_seeds``: errors
-        before the shift and at its severest value, ``loss`` their difference, ``wrong`` how many
-        samples were wrong before (seeds averaged; NaN where samples were not counted), and
-        ``doubles`` the measured severity nearest to no shift at which the error has doubled: it is
-        at least twice that before, is above it beyond chance, and at least ``LEAST_WRONG`` samples
-        were wrong before.  Otherwise NaN, and so where the start is unknown or clients are others.
+    ``shifted`` are ``shifted_errors``: errors ``before`` and, at the severest value, ``after`` a
+    shift. ``wrong`` is how many samples were wrong before (seeds averaged; NaN where samples were
+    not counted), and ``doubles`` the measured severity nearest to no shift at which the error has
+    doubled: it is at least twice that before, is above it beyond chance, and at least
+    ``LEAST_WRONG`` samples were wrong before.  Otherwise NaN, and so where the start is unknown or
+    clients are others.
     """
     shifted = shifted.assign(lost=shifted["error"] - shifted["error_before"])
     doubled = _doubled(shifted)
@@ -213,9 +197,6 @@ def _places(severity: pd.Series, neutral: float) -> tuple[pd.Series, int]:
     return (all_ + 1 - rank if below else rank), 0
 
 
-A_ROW = 3
-
-
 @styled
 def draw_robustness(
     frame: pd.DataFrame, names: Names, looks: Looks, *, width: float = WIDE
@@ -223,20 +204,11 @@ def draw_robustness(
     """Draw one panel per shift: error against severity, with 95% intervals over clients.
 
     All panels share one axis of errors.  Curves are named at their right ends in the last panel of
-    a row, where there is room for it.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        ``label predictor shift severity start place mean lower upper``, by ``curves_from_start``.
-    names, looks : mapping
-        What models are called, and how each label is drawn.
-    width : float
-        Inches.
+    a row, where there is room for it.  ``frame`` is by ``curves_from_start``.
     """
     shifts = list(dict.fromkeys(frame["shift"]))
     # Names right of a fourth panel, alone in its row, would push the others apart.
-    columns = 1 if width < 5 else 2 if len(shifts) == 4 else min(len(shifts), A_ROW)
+    columns = 1 if width < 5 else 2 if len(shifts) == 4 else min(len(shifts), 3)
     lines = -(-len(shifts) // columns)
     figure, panels = sheet(width, 0.5 + 1.75 * lines, lines, columns, sharey=True)
     # A single client has no interval.
@@ -295,16 +267,8 @@ def _names(
 def answer_shift(material: Material) -> Answer | None:
     """Say from what to what models lose under the shifts, and what is beyond chance.
 
-    Parameters
-    ----------
-    material : Material
-        Of the run.
-
-    Returns
-    -------
-    Answer or None
-        ``numbers`` has ``least_loss`` and ``most_loss`` (means over shifts, each at its severest),
-        ``hardest_loss`` (mean over models under the hardest shift) and ``n_shifts``.
+    In ``numbers`` ``least_loss`` and ``most_loss`` are means over shifts, each at its severest, and
+    ``hardest_loss`` is the mean over models under the hardest shift.
     """
     shifted = shifted_errors(material.errors)
     frame = loss_frame(shifted)
@@ -482,16 +446,14 @@ def effect_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """
     errors = client_errors(rows)
     errors = errors[errors["group"] == "novel"]
-    keys = [*MODEL, "seed", "client", "shift"]
+    keys = [*CLIENT, "shift"]
     controls = errors[errors["shift"].str.endswith(CONTROL)]
     controls = controls.assign(shift=controls["shift"].str.removesuffix(CONTROL))
     both = errors.merge(controls[[*keys, "error"]], on=keys, suffixes=("", "_control"))
     both["effect"] = both["error"] - both["error_control"]
     by = [*MODEL, "shift"]
-    frame = over_clients_and_seeds(both, by, "effect")
-    frame.insert(4, "lower", frame["effect"] - frame["half"])
-    frame.insert(5, "upper", frame["effect"] + frame["half"])
-    return frame.drop(columns="half")
+    frame = over_clients_and_seeds(both, by, "effect", least=-np.inf, most=np.inf)
+    return frame[[*by, "effect", "lower", "upper", "sd_seeds", "n_clients", "n_seeds"]]
 
 
 def lacks_frame(rows: pd.DataFrame) -> pd.DataFrame:
@@ -512,17 +474,15 @@ def effect_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     frame = in_order(frame, labels)
     names = model_names(frame)
     shown = pd.DataFrame(
-        [
-            {
-                "method": names[row["label"], row["predictor"]],
-                "data": row["shift"],
-                "effect (points)": plus_minus(points(row["effect"]), row["sd_seeds"]),
-                "95% over clients": interval(row["lower"], row["upper"], points),
-                "clients": str(row["n_clients"]),
-                "seeds": str(row["n_seeds"]),
-            }
-            for row in records(frame)
-        ]
+        {
+            "method": names[row["label"], row["predictor"]],
+            "data": row["shift"],
+            "effect (points)": plus_minus(points(row["effect"]), row["sd_seeds"]),
+            "95% over clients": interval(row["lower"], row["upper"], points),
+            "clients": str(row["n_clients"]),
+            "seeds": str(row["n_seeds"]),
+        }
+        for row in records(frame)
     )
     caption = (
         "Error on the other data minus error on the control: the same clients with samples of the "
@@ -538,15 +498,13 @@ def effect_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
 def lacks_table(frame: pd.DataFrame) -> Table:
     """Say which clients another data set could not fill."""
     shown = pd.DataFrame(
-        [
-            {
-                "data": row["shift"],
-                "client": str(row["client"]),
-                "samples missing": f"{int(row['n_missing']):,}",
-                "why": str(row["message"]),
-            }
-            for row in records(frame)
-        ]
+        {
+            "data": row["shift"],
+            "client": str(row["client"]),
+            "samples missing": f"{int(row['n_missing']):,}",
+            "why": str(row["message"]),
+        }
+        for row in records(frame)
     )
     caption = (
         "Samples that the other data could not give a client; its control lacks them too. A client "

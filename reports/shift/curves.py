@@ -44,22 +44,8 @@ def certified_under(
     """Certificates of the mean error of held-out clients under one shift, by one rule.
 
     It is the first rule that the study declares and that was applied here: taking the smallest
-    would void the guarantee.
-
-    Parameters
-    ----------
-    bounds : pandas.DataFrame
-        ``bound_frame`` of the rows.
-    shift : str
-        Which shift.
-    declared : sequence of mapping
-        ``certificates`` of the resolved study.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of ``bounds`` with a column ``together``: whether the certificates of all severities
-        hold at once.
+    would void the guarantee.  ``together`` says whether a row's certificates of all severities hold
+    at once.
     """
     own = primary_predictor(
         bounds[
@@ -82,11 +68,7 @@ def draw_certified(
     """Draw certificates below 1: dashed edges that hold at once, a tick for each severity alone.
 
     The edges are those of the lowest and of the highest seed; each seed has its own certificate.
-
-    Returns
-    -------
-    float
-        The highest value drawn, per cent; 0 if none is.
+    Return the highest value drawn, per cent; 0 if none is.
     """
     drawn = certified[~certified["vacuous"] & certified["label"].isin(list(looks))]
     top = 0.0
@@ -218,16 +200,12 @@ def shift_figure(
         ``shift_frame`` of the rows; the unshifted control is taken from it.
     shift : str
         Which shift.
-    looks : mapping
-        Colour and mark per label.
     heuristic : pandas.DataFrame, optional
         Rows of ``bound_frame`` of the Ben-David value for this shift.
     certified : pandas.DataFrame, optional
         ``certified_under`` this shift.
     terms : pandas.DataFrame, optional
         Rows of ``anatomy_frame`` of the Ben-David value for this shift; drawn below.
-    width : float
-        Inches.
     """
     named = leaders(frame, "mean")
     below = terms is not None and len(terms) > 0

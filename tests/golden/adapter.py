@@ -3,239 +3,65 @@
 ``evaluate(function, inputs)`` returns the raw, unclipped value; bad input raises ``ValueError``.
 """
 
-from dataclasses import dataclass, field
-from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
+import latecomer.bounds as bounds
 from latecomer.bounds.certificate import Certificate
 
-
-@dataclass(frozen=True)
-class Route:
-    """Where a vector's function lives and what its inputs are called there.
-
-    ``lengths`` names inputs that only say how long a list must be; ``constants`` fills arguments
-    the vectors leave out because the value does not depend on them; ``without`` names inputs on
-    which it should not depend and that the calculator does not take.
-    """
-
-    module: str
-    function: str
-    names: dict[str, str]
-    lengths: dict[str, str] = field(default_factory=dict)
-    constants: dict[str, Any] = field(default_factory=dict)
-    without: tuple[str, ...] = ()
+CALLED = {
+    **{"klb": "kl", "klinv_up": "kl_inverse_upper", "klinv_lo": "kl_inverse_lower"},
+    "personal_prior_pooled2": "personal_prior_pooled",
+}
+"""Functions that go by another name there; all others have their own."""
+NAMES: dict[str, tuple[str, ...]] = {
+    # Errors and samples.
+    "r": ("empirical_risk",), "rs": ("empirical_risks",), "r_mc": ("monte_carlo_risk",),
+    "n": ("n_clients", "n_samples"), "m": ("n_samples", "n_sampled"), "size": ("n_samples",),
+    "ms": ("sizes",), "mh": ("harmonic_size",), "pool": ("pool_size",), "x": ("n_exceeding",),
+    "k": ("n_errors", "local_steps", "descriptor_dim"), "K": ("n_draws",), "M": ("loss_max",),
+    "var": ("variance",), "var_q": ("variance_q",), "var_p": ("variance_p",),
+    # Divergences, what they are divided by, failure probabilities.
+    "kl": ("kl_hyper",), "kls_sum": ("sum_kl",), "bits_tasks": ("bits_clients",),
+    "sqdist": ("squared_distance",), "sqdists": ("squared_distances",),
+    "eta_h_sq": ("eta_h_squared",), "eta_v_sq": ("eta_v_squared",),
+    "theta_sqs": ("theta_squared",), "split": ("client_share",), "beta": ("sample_rate",),
+    "C": ("c",), "C_env": ("client_temperature",), "C_task": ("sample_temperature",),
+    "lam": ("joint_error", "rate", "client_rate"), "c": ("budget", "cohort"),
+    "delta": ("dp_delta",), "delta_mc": ("delta_draws",), "delta_da": ("delta_samples",),
+    "delta_env": ("delta_environment",),
+    # Capacities and constants of pFedHN's theorem.
+    "logC_star": ("log_capacity_clients",), "logC_n": ("log_capacity_samples",),
+    "eps": ("epsilon",), "d": ("dimension",), "dim": ("dimension",), "q": ("head_dim",),
+    "N": ("hypernetwork_dim",), "R": ("ball_radius", "radius"), "radius": ("cover_radius",),
+    "L": ("head_lipschitz", "smoothness", "loss_lipschitz"), "Lh": ("weight_lipschitz",),
+    "LV": ("descriptor_lipschitz",), "coef": ("coefficient",), "mult": ("multiplier",),
+    # Adaptation and distances of clients.
+    "err": ("error",), "err_s": ("source_risk",), "err_z": ("empirical_risk",),
+    "dhat": ("divergence",), "dhats": ("divergences",), "lambdas": ("joint_errors",),
+    "eps_mtl": ("multitask_deviation",), "n_src": ("n_source",), "n_tgt": ("n_target",),
+    "src_as_tgt": ("source_as_target",), "tgt_as_src": ("target_as_source",),
+    "counts_p": ("novel_counts",), "counts_q": ("train_counts",), "novel": ("novel_counts",),
+    "train": ("train_counts",), "alpha": ("smoothing",),
+    # Training and privacy.
+    "dF": ("initial_gap",), "L1": ("loss_smoothness",), "b1": ("loss_gradient",),
+    "b2": ("generator_gradient",), "s1": ("loss_noise",), "s2": ("generator_noise",),
+    "s3": ("model_noise",), "gG": ("client_dissimilarity",), "b": ("batch_size",),
+    "T": ("n_rounds", "n_steps"), "B": ("feature_bound",), "sens": ("sensitivity",),
+}  # fmt: skip
+"""What inputs are called in calculators, the first of these that a calculator takes."""
+LENGTHS = {"aid_fast": "bits_tasks", "aid_occam": "bits_tasks", "pefll_32": "theta_sqs"}
+"""Functions whose ``n`` only says how long this list must be."""
+CONSTANTS = {"odpfl": {"delta_multitask": 0.01}}
+"""Arguments that the vectors leave out because the value does not depend on them."""
+WITHOUT = {("pefll_31_minT", "b2")}
+"""Inputs on which a value should not depend and that its calculator does not take."""
 
 
 class Missing(LookupError):
     """No calculator is known for this function."""
-
-
-_COMMON = {"r": "empirical_risk", "M": "loss_max"}
-_ONE = _COMMON | {"n": "n_samples", "var": "variance", "C": "c", "K": "n_draws"}
-_HOLD = _COMMON | {"m": "n_samples", "k": "n_errors", "var": "variance"}
-_SCORES = {"pool": "pool_size", "J": "n_bets", "M": "loss_max"}
-_META = _COMMON | {
-    "n": "n_clients",
-    "m": "n_samples",
-    "ms": "sizes",
-    "mh": "harmonic_size",
-    "kl": "kl_hyper",
-    "split": "client_share",
-}
-_CAPACITY = {
-    "logC_star": "log_capacity_clients",
-    "logC_n": "log_capacity_samples",
-    "eps": "epsilon",
-    "n": "n_clients",
-    "m": "n_samples",
-    "M": "loss_max",
-}
-_PFEDHN = {
-    "eps": "epsilon",
-    "n": "n_clients",
-    "m": "n_samples",
-    "k": "descriptor_dim",
-    "N": "hypernetwork_dim",
-    "q": "head_dim",
-    "R": "radius",
-    "L": "loss_lipschitz",
-    "Lh": "weight_lipschitz",
-    "LV": "descriptor_lipschitz",
-    "M": "loss_max",
-}
-_AID = _COMMON | {"m": "n_samples", "bits_tasks": "bits_clients"}
-_OPTIMISATION = {
-    "dF": "initial_gap",
-    "L": "smoothness",
-    "L1": "loss_smoothness",
-    "b1": "loss_gradient",
-    "b2": "generator_gradient",
-    "s1": "loss_noise",
-    "s2": "generator_noise",
-    "s3": "model_noise",
-    "gG": "client_dissimilarity",
-    "c": "cohort",
-    "k": "local_steps",
-    "b": "batch_size",
-    "T": "n_rounds",
-}
-_PRIVACY = {"eps": "epsilon", "delta": "dp_delta", "sens": "sensitivity"}
-_VC = {"d": "dimension", "m": "n_samples", "coef": "coefficient", "mult": "multiplier"}
-_COUNTS = {"counts_p": "novel_counts", "counts_q": "train_counts", "alpha": "smoothing"}
-
-
-def _same(module: str, names: dict[str, str], *functions: str) -> dict[str, Route]:
-    return {function: Route(module, function, names) for function in functions}
-
-
-ROUTES: dict[str, Route] = {
-    "klb": Route("binary_kl", "kl", {}),
-    "klinv_up": Route("binary_kl", "kl_inverse_upper", {"c": "budget"}),
-    "klinv_lo": Route("binary_kl", "kl_inverse_lower", {"c": "budget"}),
-    "xi": Route("binary_kl", "xi", {}),
-    "gauss_kl_equal": Route("binary_kl", "gauss_kl_equal", {"sqdist": "squared_distance"}),
-    "gauss_kl_iso": Route(
-        "binary_kl",
-        "gauss_kl_iso",
-        {"sqdist": "squared_distance", "var_q": "variance_q", "var_p": "variance_p"},
-    ),
-    **_same(
-        "held_out.losses", _HOLD, "hoeffding", "chernoff_kl", "clopper_pearson", "emp_bernstein"
-    ),
-    **_same(
-        "held_out.losses", _SCORES, "product", "wsr", "wsr_wor", "betting_mixture", "conformal"
-    ),
-    "pool_fraction": Route(
-        "held_out.losses",
-        "pool_fraction",
-        {"x": "n_exceeding", "m": "n_sampled", "pool": "pool_size"},
-    ),
-    "dkw_band": Route("held_out.losses", "dkw_band", {"k": "n_clients", "n": "n_clients"}),
-    **_same("one_data_set", _ONE, "maurer", "mcallester03", "seeger", "seeger_exact"),
-    "tolstikhin_seldin": Route("one_data_set", "tolstikhin_seldin", _ONE),
-    "mc_then_kl": Route(
-        "one_data_set",
-        "mc_then_kl",
-        _ONE | {"r_mc": "monte_carlo_risk", "delta_mc": "delta_draws"},
-    ),
-    **_same("one_data_set", _ONE, "catoni", "catoni_grid", "thiemann"),
-    **_same("one_data_set", _ONE, "thiemann_opt", "pbb_quad"),
-    "pefll_b1": Route("meta_learning.pefll", "pefll_b1", _META),
-    "zakerinia24": Route("meta_learning.kl_inverted", "zakerinia24", _META),
-    "guan_lu_kl": Route("meta_learning.kl_inverted", "guan_lu_kl", _META),
-    **_same("meta_learning.unequal_sizes", _META, "pefll_b1_unequal", "two_step_kl_unequal"),
-    "pefll_32": Route(
-        "meta_learning.pefll",
-        "pefll_32",
-        _META
-        | {"eta_h_sq": "eta_h_squared", "eta_v_sq": "eta_v_squared", "theta_sqs": "theta_squared"},
-        lengths={"n": "theta_sqs"},
-    ),
-    **_same("meta_learning.kl_inverted", _META, "two_step_kl", "multitask_kl"),
-    "guan_lu_catoni": Route(
-        "meta_learning.kl_inverted",
-        "guan_lu_catoni",
-        _META | {"C_env": "client_temperature", "C_task": "sample_temperature"},
-    ),
-    "catoni_unequal": Route(
-        "meta_learning.unequal_sizes",
-        "catoni_unequal",
-        _META | {"rs": "empirical_risks", "kls_sum": "sum_kl", "lam": "rate"},
-    ),
-    **_same("meta_learning.pefll", _META, "pentina_lampert", "amit_meir", "rezazadeh_code"),
-    "pacoh_holder": Route(
-        "meta_learning.pefll",
-        "pacoh_holder",
-        _META | {"lam": "client_rate", "beta": "sample_rate"},
-    ),
-    **_same("unseen_clients.single_level", _META, "single_level_kl", "single_level_product"),
-    "occam_client": Route("unseen_clients.description_length", "occam_client", _META),
-    "occam_product": Route("unseen_clients.description_length", "occam_product", _META),
-    **_same("held_out.finite_pool", _SCORES, "product_wor", "betting_wor"),
-    **_same("held_out.betting", _SCORES, "product_mixture"),
-    "mean_difference": Route("held_out.losses", "mean_difference", {"M": "loss_max"}),
-    **_same("held_out.star", {"pool": "pool_size"}, "star", "star_wor"),
-    "blend": Route("held_out.blend", "blend", {"pool": "pool_size"}),
-    **_same("next_client", {}, "client_threshold", "second_moment_threshold"),
-    **_same("held_out.arriving", _SCORES, "product_path"),
-    **_same("held_out.arriving", _SCORES, "drift_evidence"),
-    "personal_prior_pooled2": Route(
-        "unseen_clients.personal_priors",
-        "personal_prior_pooled",
-        _COMMON | {"sqdists": "squared_distances"},
-    ),
-    "aid_fast": Route(
-        "unseen_clients.description_length", "aid_fast", _AID, lengths={"n": "bits_tasks"}
-    ),
-    "aid_occam": Route(
-        "unseen_clients.description_length", "aid_occam", _AID, lengths={"n": "bits_tasks"}
-    ),
-    "progressive": Route("unseen_clients.single_level", "progressive", _COMMON | {"T": "n_steps"}),
-    **_same(
-        "uniform_convergence",
-        _CAPACITY,
-        "baxter_thm2_n",
-        "baxter_thm2_m",
-        "baxter_eps_const",
-    ),
-    "baxter_thm4_m": Route("uniform_convergence", "baxter_thm4_m", _CAPACITY),
-    "log_cover_ball": Route(
-        "uniform_convergence",
-        "log_cover_ball",
-        {"dim": "dimension", "R": "ball_radius", "radius": "cover_radius"},
-    ),
-    **_same("uniform_convergence", _PFEDHN, "pfedhn_M", "pfedhn_eps"),
-    **_same("shift.balls", {}, "tv_ball", "kl_ball", "chi2_ball", "subgroup"),
-    "proxy_a": Route("shift.adaptation", "proxy_a", {"err": "error"}),
-    "hdiv_from_counts": Route(
-        "shift.adaptation",
-        "hdiv_from_counts",
-        {
-            "src_as_tgt": "source_as_target",
-            "n_src": "n_source",
-            "tgt_as_src": "target_as_source",
-            "n_tgt": "n_target",
-        },
-    ),
-    "vc_dev": Route("shift.adaptation", "vc_dev", _VC),
-    "ben_david": Route(
-        "shift.adaptation",
-        "ben_david",
-        _VC | {"err_s": "source_risk", "dhat": "divergence", "lam": "joint_error"},
-    ),
-    "odpfl": Route(
-        "shift.adaptation",
-        "odpfl",
-        _VC
-        | {
-            "err_z": "empirical_risk",
-            "eps_mtl": "multitask_deviation",
-            "dhats": "divergences",
-            "lambdas": "joint_errors",
-            "delta_da": "delta_samples",
-            "delta_env": "delta_environment",
-            "delta_mtl": "delta_multitask",
-        },
-        constants={"delta_multitask": 0.01},
-    ),
-    **_same("training", _OPTIMISATION, "pefll_31"),
-    "pefll_31_minT": Route("training", "pefll_31_minT", _OPTIMISATION, without=("b2",)),
-    "dp_sensitivity": Route(
-        "privacy",
-        "dp_sensitivity",
-        {"L": "head_lipschitz", "B": "feature_bound", "size": "n_samples"},
-    ),
-    **_same("privacy", _PRIVACY, "gauss_classic", "gauss_analytic", "gauss_delta"),
-    "divergence": Route("shift.adaptation", "divergence", _COUNTS),
-    "nearest": Route(
-        "shift.adaptation",
-        "nearest",
-        {"novel": "novel_counts", "train": "train_counts", "alpha": "smoothing"},
-    ),
-}
 
 
 def evaluate(function: str, inputs: dict[str, Any]) -> Any:
@@ -243,22 +69,18 @@ def evaluate(function: str, inputs: dict[str, Any]) -> Any:
 
     A list where it has one value after every client; for ``nearest`` the pair (index, divergence).
     """
-    if function not in ROUTES:
+    calculator = getattr(bounds, CALLED.get(function, function), None)
+    if calculator is None:
         raise Missing(function)
-    route = ROUTES[function]
-    try:
-        module = import_module(f"latecomer.bounds.{route.module}")
-    except ModuleNotFoundError as error:
-        raise Missing(function) from error
-    for length, listed in route.lengths.items():
-        if length in inputs and inputs[length] != len(inputs[listed]):
-            raise ValueError(f"{listed} must have {inputs[length]} entries")
-    given = {
-        route.names.get(name, name): value
-        for name, value in inputs.items()
-        if name not in route.lengths and name not in route.without
-    }
-    result = getattr(module, route.function)(**(route.constants | given))
+    given, taken = dict(CONSTANTS.get(function, {})), signature(calculator).parameters
+    for name, value in inputs.items():
+        if name == "n" and (listed := LENGTHS.get(function)):
+            if value != len(inputs[listed]):
+                raise ValueError(f"{listed} must have {value} entries")
+        elif (function, name) not in WITHOUT:
+            names = (name, *NAMES.get(name, ()))
+            given[next((one for one in names if one in taken), name)] = value
+    result = calculator(**given)
     if isinstance(result, tuple):
         index, divergence = result
         return int(index), float(divergence)

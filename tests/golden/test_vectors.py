@@ -2,15 +2,11 @@
 
 import importlib.util
 import json
-from importlib import import_module
-from inspect import signature
 from math import isinf
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-import latecomer.bounds as bounds
 
 HERE = Path(__file__).parent
 
@@ -109,17 +105,6 @@ def run(vector: dict[str, Any], rtol: float) -> None:
 def test_all_vectors_are_here() -> None:
     assert (len(FIRST), len(SECOND), len(THIRD)) == (161, 33, 26)
     assert len({vector["id"] for vector in VECTORS}) == len(VECTORS)
-
-
-@pytest.mark.parametrize("function", sorted(ADAPTER.ROUTES))
-def test_every_route_leads_to_a_public_calculator(function: str) -> None:
-    route = ADAPTER.ROUTES[function]
-    module = import_module(f"latecomer.bounds.{route.module}")
-    calculator = getattr(module, route.function)
-    assert getattr(bounds, route.function) is calculator
-    accepted = signature(calculator).parameters
-    # Families share one table of names, so that only a route's constants must fit exactly.
-    assert set(route.constants) <= set(accepted)
 
 
 def test_bad_names_are_reported() -> None:

@@ -322,3 +322,14 @@ def made_up_rows(made_up_run: Path) -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def run_writer() -> Callable[..., Path]:
     return write_run
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[[list[dict[str, Any]]], pd.DataFrame]:
+    """Give rows as they are read from a run's file."""
+
+    def through_a_file(rows: list[dict[str, Any]]) -> pd.DataFrame:
+        write_rows(tmp_path / "rows.csv", rows)
+        return read_rows(tmp_path / "rows.csv")
+
+    return through_a_file

@@ -97,6 +97,12 @@ def contrast(one: str, other: str) -> float:
     return high / low
 
 
+def test_colours_are_seen_on_both_grounds() -> None:
+    for look in looks([str(i) for i in range(8)]).values():
+        assert contrast(look.colour, "#ffffff") >= 3
+        assert contrast(look.colour, "#14171b") >= 3
+
+
 def test_letters_in_colours_of_routes_are_read_on_both_grounds() -> None:
     style = (Path(loss_page.__file__).parent / "templates" / "report.css").read_text("utf-8")
     grounds = re.findall(r"--card: (#\w{6});", style)[:2]

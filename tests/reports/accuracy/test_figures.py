@@ -12,35 +12,19 @@ import pytest
 from fontTools import subset
 from hypothesis import given
 from hypothesis import strategies as st
+from sketches import kept_run
 
 from latecomer import reports
 from latecomer.certify.page.svg import INK, NARROW
-from latecomer.eval.results.rows import CellRecord, RunRecord, load_run
+from latecomer.eval.results.rows import CellRecord, RunRecord
 from latecomer.reports.accuracy.training import draw_losses, training_losses
 from latecomer.reports.clients.distances import binned
 from latecomer.reports.display.drawing import apart, looks
-from latecomer.reports.display.pictures import pdf_file, png_file, svg_file, svg_inline, svg_of
+from latecomer.reports.display.pictures import paper_file, svg_file, svg_inline, svg_of
 from latecomer.reports.frames.errors import in_order
 from latecomer.reports.shift.curves import severity_places
 
 LABELS = ["local", "fedavg", "per_fedavg", "pfedhn", "pefll", "pefll-stochastic"]
-
-
-def luminance(colour):
-    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
-
-
-def contrast(one, other):
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def test_colours_are_seen_on_both_grounds():
-    for look in looks([str(i) for i in range(8)]).values():
-        assert contrast(look.colour, "#ffffff") >= 3
-        assert contrast(look.colour, "#14171b") >= 3
 
 
 def test_a_method_keeps_its_look_whatever_stands_beside_it():
@@ -66,14 +50,11 @@ def test_every_shipped_method_has_a_place_of_its_own():
     assert len({(look.colour, look.mark) for look in found.values()}) == len(known)
 
 
-def test_strangers_take_colours_that_are_not_yet_there():
-    found = looks(["pefll", "fedavg", *(f"mine-{i}" for i in range(6))])
-    assert len({look.colour for look in found.values()}) == 8
-
-
 def test_eight_methods_have_eight_colours_and_eight_marks():
-    found = looks([str(i) for i in range(8)]).values()
-    assert len({look.colour for look in found}) == len({look.mark for look in found}) == 8
+    for labels in (map(str, range(8)), ["pefll", "fedavg", *(f"mine-{i}" for i in range(6))]):
+        found = looks(list(labels)).values()
+        assert len({look.colour for look in found}) == 8
+        assert len({look.mark for look in found}) == 8
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=9))
@@ -314,7 +295,7 @@ def test_inline_svg_belongs_to_the_page(made_up_rows):
     assert all(name.startswith("gap-") for name in ids)
     assert 'fill="white"' in svg_file(svg)
     assert svg_of(figure) == svg
-    assert png_file(figure) == png_file(figure)
+    assert paper_file(figure, "png") == paper_file(figure, "png")
 
 
 def test_wide_and_narrow_are_two_layouts(made_up_rows):
@@ -331,17 +312,18 @@ def test_wide_and_narrow_are_two_layouts(made_up_rows):
 
 def test_pdf_holds_truetype_letters_and_leaves_fonttools_alone(made_up_rows):
     before = list(subset.Options().drop_tables)
-    data = pdf_file(reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS)))
+    figure = reports.gap_figure(reports.gap_frame(made_up_rows), looks(LABELS))
+    data = paper_file(figure, "pdf")
     assert b"/FontFile2" in data
     assert b"/Type3" not in data
     assert subset.Options().drop_tables == before
 
 
 def test_training_losses_are_on_record_of_every_run_and_thinned_to_means():
-    run = load_run(Path(reports.__file__).parent / "reference" / "people")
+    run = kept_run("people")
     frame = training_losses(run)
     assert set(frame["label"]) == {
-        *("local", "fedavg", "fedavg_ft", "ditto", "pefll", "pfedhn", "glmm"),
+        *("local", "fedavg", "fedavg_ft", "ditto", "pefll", "pfedhn", "glmm")
     }
     own = frame[(frame["label"] == "fedavg") & (frame["seed"] == 1)]
     (cell,) = (

@@ -1,13 +1,10 @@
 """Newcomers without labels, of kept runs: eight entries, three seeds."""
 
-from pathlib import Path
-
 import pytest
+from sketches import kept_run
 
-from latecomer.eval.results.rows import load_run
 from latecomer.reports.frames.errors import client_errors, pair_frame
 
-KEPT = Path(__file__).parents[3] / "reports" / "reference"
 DIGITS, CIFAR10 = "without-labels-digits-shifted", "without-labels-cifar10-shifted"
 # The methods that are told apart from the nearest model of a seen client.
 APART = {DIGITS: set(), CIFAR10: {"pfl_ensemble"}, "without-labels-people": {"flux"}}
@@ -20,7 +17,7 @@ def kept(request):
 
 @pytest.fixture(scope="module")
 def rows(kept):
-    return load_run(KEPT / kept).rows
+    return kept_run(kept).rows
 
 
 def test_every_entry_is_there_with_every_seed_and_nothing_failed(rows):
@@ -40,7 +37,7 @@ def test_few_methods_are_told_apart_from_the_nearest_model(kept, rows):
 
 def noticed(run):
     """Return the shares of new clients whose p-value is at most .05, by shift and severity."""
-    rows = load_run(KEPT / run).rows
+    rows = kept_run(run).rows
     told = rows[(rows["metric"] == "likeness_p") & (rows["label"] == "fedavg")]
     rung = (told["value"] <= 0.05).groupby([told["shift"], told["severity"]], dropna=False).mean()
     return {(shift, f"{severity:g}"): share for (shift, severity), share in rung.items()}

@@ -11,11 +11,11 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from sketches import kept
 
 from latecomer.eval.results.rows import (
     CellRecord,
     RunRecord,
-    load_run,
     make_row,
     read_rows,
     write_rows,
@@ -25,8 +25,6 @@ from latecomer.reports.checks.shipped import majority_error
 from latecomer.reports.display.section import Files, Group, Items, Material
 from latecomer.reports.page import questions
 from latecomer.reports.page.questions import CHECKED
-
-REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 
 
 def errors_of(label, group, values, *, seed=0, method=None, shift="none", n_query=40):
@@ -308,7 +306,7 @@ def test_several_splits_give_no_majority():
 
 def test_the_kept_run_of_people_has_a_method_that_the_majority_beats():
     """Client numbers of tables read from files are those of the rows."""
-    material = Material.of(load_run(REFERENCE / "people"))
+    material = kept("people")
     (local,) = CHECKS["LC004"].find(material)
     assert local.label == "local"
     assert 0.02 < local.value < 0.08

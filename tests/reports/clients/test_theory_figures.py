@@ -7,7 +7,7 @@ import pytest
 
 from latecomer import reports
 from latecomer.certify.page.svg import NARROW
-from latecomer.eval.results.rows import RunRecord, read_rows, write_rows
+from latecomer.eval.results.rows import RunRecord
 from latecomer.reports.accuracy.denoising import (
     DENOISING,
     best_lengths,
@@ -26,15 +26,6 @@ from latecomer.reports.frames.errors import in_order
 
 NORMS = {0: 8.0, 5: 4.0, 10: 2.0}
 LABELS = ["pefll", "other step"]
-
-
-@pytest.fixture
-def read(tmp_path):
-    def make(rows):
-        write_rows(tmp_path / "rows.csv", rows)
-        return read_rows(tmp_path / "rows.csv")
-
-    return make
 
 
 def theorem_rows(label="pefll", seed=0, factor=1.0):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from latecomer.eval.results.rows import make_row, read_rows, write_rows
+from latecomer.eval.results.rows import make_row
 from latecomer.reports.frames.errors import (
     accuracy_frame,
     client_errors,
@@ -48,15 +48,6 @@ def hand_made():
         rows += [error_row(label, seed, "seen", i, e) for i, e in enumerate(seen)]
         rows += [error_row(label, seed, "novel", i, e) for i, e in enumerate(novel, 2)]
     return rows
-
-
-@pytest.fixture
-def read(tmp_path):
-    def through_a_file(rows):
-        write_rows(tmp_path / "rows.csv", rows)
-        return read_rows(tmp_path / "rows.csv")
-
-    return through_a_file
 
 
 def row_of(frame, **wanted):

@@ -1,7 +1,6 @@
 """Gaps beside that of clients that learn nothing from others, paired by client."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sketches import kept_run
 
 from latecomer.certify.words import DASH
 from latecomer.eval.names import method_facts
-from latecomer.eval.results.rows import load_run
 from latecomer.models.methods.registry import METHODS
 from latecomer.reports.accuracy.errors import accuracy_table
 from latecomer.reports.accuracy.gap import answer_gap
@@ -20,7 +19,6 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.frames.gaps import gap_intervals, gaps_less_alone
 from latecomer.reports.words import LESS_ALONE
 
-KEPT = Path(__file__).resolve().parents[3] / "reports" / "reference"
 Tables = dict[str, np.ndarray]
 
 
@@ -98,7 +96,7 @@ def test_reports_read_what_the_classes_declare() -> None:
 
 
 def test_page_and_answer_show_it_only_where_a_run_holds_such_a_model() -> None:
-    run = load_run(KEPT / "shift-robustness-digits")
+    run = kept_run("shift-robustness-digits")
     without = replace(run, rows=run.rows[run.rows["method"] != "local"])
     for one, holds in ((run, True), (without, False)):
         material = Material.of(one)

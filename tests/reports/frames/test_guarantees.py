@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from latecomer.eval.results.rows import make_row, read_rows, write_rows
+from latecomer.eval.results.rows import make_row
 from latecomer.reports.frames.bounds import (
     anatomy_frame,
     bound_frame,
@@ -15,6 +15,7 @@ from latecomer.reports.frames.bounds import (
     ledger_of,
     status,
 )
+from latecomer.reports.frames.chosen import declared_certificates
 from latecomer.reports.frames.errors import accuracy_frame
 from latecomer.reports.page.questions import answers_by_method, shared_terms
 
@@ -24,10 +25,9 @@ PRODUCT = {"metric": "certificate", "bound": "r0:product", "population": "unseen
            "n_clients": 2}  # fmt: skip
 
 
-def rows_of(tmp_path, *more):
-    rows = [make_row(**{**MODEL, **fields}) for fields in more]
-    write_rows(tmp_path / "rows.csv", rows)
-    return read_rows(tmp_path / "rows.csv")
+@pytest.fixture
+def rows_of(read):
+    return lambda *more: read([make_row(**{**MODEL, **fields}) for fields in more])
 
 
 def error(group, client, value, **more):
@@ -35,9 +35,8 @@ def error(group, client, value, **more):
 
 
 @pytest.fixture
-def rows(tmp_path):
+def rows(rows_of):
     return rows_of(
-        tmp_path,
         error("certification", 0, 0.1),
         error("certification", 1, 0.3),
         error("novel", 2, 0.0),
@@ -94,13 +93,13 @@ def test_terms_stay_with_their_total_and_the_measured_part_comes_first(rows):
 
 
 @pytest.mark.parametrize("value", [1.0, 1.5, math.inf])
-def test_a_bound_of_one_and_more_is_vacuous(tmp_path, value):
-    frame = bound_frame(rows_of(tmp_path, {**PRODUCT, "value": value}))
+def test_a_bound_of_one_and_more_is_vacuous(rows_of, value):
+    frame = bound_frame(rows_of({**PRODUCT, "value": value}))
     assert frame["vacuous"].all()
 
 
-def test_model_without_measured_clients_keeps_its_certificate(tmp_path):
-    frame = bound_frame(rows_of(tmp_path, {**PRODUCT, "value": 0.5}))
+def test_model_without_measured_clients_keeps_its_certificate(rows_of):
+    frame = bound_frame(rows_of({**PRODUCT, "value": 0.5}))
     assert (len(frame), frame["n_novel"].iloc[0], frame["covered"].iloc[0]) == (1, 0, 0)
     assert np.isnan(frame["measured"].iloc[0])
 
@@ -115,10 +114,9 @@ def test_claims_of_a_bound_are_said_once(rows):
     assert all("the value below" in text for text in said)
 
 
-def test_what_a_pool_leaves_comes_from_its_rows(tmp_path):
+def test_what_a_pool_leaves_comes_from_its_rows(rows_of):
     beside = {**PRODUCT, "metric": "certificate_pool"}
     made = rows_of(
-        tmp_path,
         error("certification", 0, 0.1),
         {**PRODUCT, "value": 0.6},
         {**beside, "term": "others", "value": 0.9},
@@ -168,8 +166,8 @@ def test_ledger_says_each_thing_once_and_inputs_as_a_range():
     assert ledger_of(ledger_frame([]), "x")["input"] == []
 
 
-def test_frames_without_certificates_are_empty(tmp_path):
-    rows = rows_of(tmp_path, error("novel", 1, 0.5))
+def test_frames_without_certificates_are_empty(rows_of):
+    rows = rows_of(error("novel", 1, 0.5))
     assert bound_frame(rows).empty
     assert anatomy_frame(rows).empty
     assert isinstance(bound_frame(rows), pd.DataFrame)
@@ -182,25 +180,30 @@ def test_terms_are_shared_by_a_majority_or_not_at_all():
     assert shared_terms([none]) == ""
 
 
-def headline(tmp_path, n_novel, **more):
-    # What a mean of at most .4 leaves for those who were not scored, beside two with .2 on average.
-    spare = ((2 + n_novel) * 0.4 - 2 * 0.2) / n_novel
-    left = {**PRODUCT, "metric": "certificate_pool", "term": "others", "value": spare}
-    made = rows_of(
-        tmp_path,
-        error("certification", 0, 0.1),
-        error("certification", 1, 0.3),
-        *(error("novel", 10 + i, 0.2) for i in range(n_novel)),
-        {**PRODUCT, "value": 0.4, **more},
-        *([left] if more.get("sampling") != "iid" else []),
-    )
-    study = {"certificates": [{"route": "r0", "rule": "product"}]}
-    return answers_by_method(accuracy_frame(made), bound_frame(made), study)[0]
+@pytest.fixture
+def headline(rows_of):
+    def told(n_novel, **more):
+        # What a mean of at most .4 leaves for those not scored, beside two with .2 on average.
+        spare = ((2 + n_novel) * 0.4 - 2 * 0.2) / n_novel
+        left = {**PRODUCT, "metric": "certificate_pool", "term": "others", "value": spare}
+        made = rows_of(
+            error("certification", 0, 0.1),
+            error("certification", 1, 0.3),
+            *(error("novel", 10 + i, 0.2) for i in range(n_novel)),
+            {**PRODUCT, "value": 0.4, **more},
+            *([left] if more.get("sampling") != "iid" else []),
+        )
+        study = {"certificates": [{"route": "r0", "rule": "product"}]}
+        return answers_by_method(
+            accuracy_frame(made), declared_certificates(bound_frame(made), study)
+        )[0]
+
+    return told
 
 
-def test_the_headline_of_a_pool_that_was_mostly_scored_is_what_it_leaves_for_the_others(tmp_path):
+def test_the_headline_of_a_pool_that_was_mostly_scored_is_what_it_leaves_for_the_others(headline):
     # Three clients with a mean of at most .4, two of which have .2: .8 is left for the third.
-    told = headline(tmp_path, 1)
+    told = headline(1)
     assert told["certified"] == (
         "certified at most 80.0% for the 1 client neither trained on nor scored"
     )
@@ -208,8 +211,8 @@ def test_the_headline_of_a_pool_that_was_mostly_scored_is_what_it_leaves_for_the
     assert "40" not in told["certified"], "never the pool's mean alone"
 
 
-def test_the_headline_is_the_bound_where_most_were_not_scored_or_clients_are_independent(tmp_path):
-    assert headline(tmp_path, 3)["certified"] == "certified at most 40.0%"
-    told = headline(tmp_path, 1, sampling="iid")
+def test_the_headline_is_the_bound_where_most_were_not_scored_or_clients_are_independent(headline):
+    assert headline(3)["certified"] == "certified at most 40.0%"
+    told = headline(1, sampling="iid")
     assert told["certified"] == "certified at most 40.0%"
     assert "new clients of the same environment" in told["terms"]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from latecomer.certify.words import MINUS
-from latecomer.eval.results.rows import COLUMNS, make_row, read_rows, write_rows
+from latecomer.eval.results.rows import COLUMNS, make_row
 from latecomer.reports import paper_figure, paper_frame
 from latecomer.reports.accuracy.published import describe_paper, one_number_each, paper_table
 from latecomer.reports.clients.descriptors import agreement_table
@@ -22,7 +22,7 @@ from latecomer.reports.frames.paper import (
 
 
 @pytest.fixture
-def make(tmp_path):
+def make(read):
     """Rows of runs: {(label, method): error per client}, on so many seen and novel clients."""
 
     def run(models, *, dataset="cifar10", seen=90, novel=10, n_query=20, seeds=(0, 1)):
@@ -34,8 +34,7 @@ def make(tmp_path):
             for group, clients in (("seen", range(seen)), ("novel", range(seen, seen + novel)))
             for client in clients
         ]  # fmt: skip
-        write_rows(tmp_path / "rows.csv", rows)
-        return read_rows(tmp_path / "rows.csv")
+        return read(rows)
 
     return run
 
@@ -173,7 +172,7 @@ def test_a_variant_is_compared_by_its_setting_or_not_at_all(make):
     assert "pefll-stochastic" not in set(frame["label"])
 
 
-def test_pooled_and_per_client_means_differ_for_unequal_clients(make, tmp_path):
+def test_pooled_and_per_client_means_differ_for_unequal_clients(make):
     rows = make({("pefll", "pefll"): 0.0}, seeds=(0,))
     first = (rows["client"] == "0") & (rows["group"] == "seen")
     rows.loc[first, ["value", "n_query"]] = [1.0, 200]

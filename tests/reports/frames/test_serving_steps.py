@@ -1,26 +1,24 @@
 """What a new client's model takes stands beside its accuracy, from the study's settings."""
 
 from dataclasses import replace
-from pathlib import Path
 
-from latecomer.eval.results.rows import load_run
+from sketches import kept, kept_run
+
 from latecomer.reports.accuracy.errors import accuracy_table, answer_accuracy
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.errors import serving_steps
 
-KEPT = Path(__file__).parents[3] / "reports" / "reference"
-
 
 def test_settings_of_the_study_count_and_defaults_where_it_names_none() -> None:
-    run = load_run(KEPT / "pefll-table1-local-200-epochs")
+    run = kept_run("pefll-table1-local-200-epochs")
     assert serving_steps(run.rows, run.study["methods"]) == {"local": 2600}
     assert serving_steps(run.rows) == {"local": 2000}
-    fine = load_run(KEPT / "pefll-table1-per-fedavg")
+    fine = kept_run("pefll-table1-per-fedavg")
     assert serving_steps(fine.rows, fine.study["methods"]) == {"per_fedavg": 10}
 
 
 def test_rounds_count_their_steps_and_models_made_or_shared_take_none() -> None:
-    material = Material.of(load_run(KEPT / "digits-all-methods"))
+    material = kept("digits-all-methods")
     steps = material.steps
     assert steps["pfedhn"] == 20 * 5
     assert {steps[name] for name in ("pefll", "pefll-stochastic", "fedavg", "odpfl_hn")} == {0}
@@ -33,7 +31,7 @@ def test_rounds_count_their_steps_and_models_made_or_shared_take_none() -> None:
 
 
 def test_what_a_method_from_outside_takes_is_not_known_unless_it_trains_nothing() -> None:
-    run = load_run(KEPT / "pefll-table1-per-fedavg")
+    run = kept_run("pefll-table1-per-fedavg")
     named = run.rows["method"].where(run.rows["method"] == "", "their.module:Method")
     outside = run.rows.assign(method=named)
     assert serving_steps(outside, run.study["methods"]) == {}

@@ -5,26 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sketches import Sketcher
+from sketches import Sketcher, kept
 
 from latecomer.bounds import blend
 from latecomer.certify.rule import DEFAULT_RULE
-from latecomer.eval.results.rows import load_run
-from latecomer.reports.display.section import Material
 from latecomer.reports.guarantees.certificate import AFTERWARDS, afterwards_frame
 from latecomer.reports.page.page import page_of
 
 ROOT = Path(__file__).parents[3]
-REFERENCE = ROOT / "reports" / "reference"
 DECLARED_OTHERS = (
     *("certificates-cifar10", "certificates-cifar10-50", "certificates-mnist"),
     *("certificates-independent-cifar10", "certificates-independent-mnist-500"),
 )
 LATE = f"r0:{DEFAULT_RULE}"
-
-
-def of(name: str) -> Material:
-    return Material.of(load_run(REFERENCE / name))
 
 
 def docs_lines(name: str) -> dict[int, str]:
@@ -36,7 +29,7 @@ def docs_lines(name: str) -> dict[int, str]:
 
 @pytest.mark.parametrize("name", DECLARED_OTHERS)
 def test_the_page_of_a_run_that_declared_other_rules_has_the_default_beside_them(name: str) -> None:
-    material = of(name)
+    material = kept(name)
     heading, table = AFTERWARDS.blocks(material)
     assert heading.title.endswith("today's default rule, issued afterwards")
     late = table.frame[table.frame["issued"] == "afterwards"]
@@ -55,7 +48,7 @@ def test_the_page_of_a_run_that_declared_other_rules_has_the_default_beside_them
 
 @pytest.mark.slow
 def test_it_is_no_row_leads_nothing_and_stands_on_the_page_once() -> None:
-    material, writer = of("certificates-independent-cifar10"), Sketcher()
+    material, writer = kept("certificates-independent-cifar10"), Sketcher()
     page = page_of(material.run, writer)
     assert page.count('id="afterwards"') == 1
     assert not (material.bounds["bound"] == LATE).any()
@@ -66,11 +59,11 @@ def test_it_is_no_row_leads_nothing_and_stands_on_the_page_once() -> None:
 
 @pytest.mark.parametrize("name", ["households", "people", "schools"])
 def test_where_the_default_was_declared_there_is_no_such_table(name: str) -> None:
-    assert list(AFTERWARDS.blocks(of(name))) == []
+    assert list(AFTERWARDS.blocks(kept(name))) == []
 
 
 def test_scores_that_do_not_give_what_was_proved_are_not_certified_again() -> None:
-    material = of("certificates-cifar10")
+    material = kept("certificates-cifar10")
     order = tuple(map(str, material.errors["client"].unique()))
     assert len(afterwards_frame(material.bounds, material.errors, material.study))
     changed = material.errors.assign(error=np.minimum(material.errors["error"] + 0.1, 1.0))
@@ -78,7 +71,7 @@ def test_scores_that_do_not_give_what_was_proved_are_not_certified_again() -> No
 
 
 def test_a_randomised_predictor_of_a_pool_has_no_line_for_its_expected_errors_are_meant() -> None:
-    material = of("certificates-cifar10")
+    material = kept("certificates-cifar10")
     gibbs = {"predictor": "gibbs"}
     frame = afterwards_frame(
         material.bounds.assign(**gibbs), material.errors.assign(**gibbs), material.study
@@ -87,7 +80,7 @@ def test_a_randomised_predictor_of_a_pool_has_no_line_for_its_expected_errors_ar
 
 
 def test_the_value_is_that_of_the_calculator_on_the_clients_in_the_order_of_the_split() -> None:
-    material = of("certificates-independent-cifar10")
+    material = kept("certificates-independent-cifar10")
     frame = afterwards_frame(material.bounds, material.errors, material.study)
     errors = material.errors
     own = errors[(errors["group"] == "certification") & (errors["seed"] == 1)]

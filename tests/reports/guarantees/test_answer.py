@@ -1,15 +1,10 @@
 """What the answer about bounds takes from elsewhere is what stands there."""
 
-from pathlib import Path
-
 import pytest
+from sketches import kept
 
 from latecomer import bounds
-from latecomer.eval.results.rows import load_run
-from latecomer.reports.display.section import Material
 from latecomer.reports.guarantees.answer import answer_bounds, distance_frame, least_price
-
-REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 
 
 @pytest.mark.parametrize(
@@ -23,8 +18,7 @@ def test_the_least_margin_of_independent_clients_is_the_reference_price(mean, n,
 @pytest.mark.slow
 def test_the_least_margin_in_a_pool_is_the_pool_s_and_no_independent_clients() -> None:
     """Fifteen of the clients not trained on were scored: a sample of a pool, which pays less."""
-    run = load_run(REFERENCE / "digits-all-methods")
-    material = Material.of(run)
+    material = kept("digits-all-methods")
     frame = distance_frame(material)
     pooled = frame[(frame["sampling"] == "finite-pool") & frame["bound"].str.startswith("r0:")]
     pooled = pooled[~pooled["vacuous"]]

@@ -7,22 +7,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from sketches import answered, kept
 
 from latecomer import bounds
 from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
-from latecomer.reports.frames.chosen import after_looking, choose, dropped_systems
-from latecomer.reports.guarantees.certificate import declared_certificates, looked_at, spread_words
-from latecomer.reports.page.questions import ASKS
+from latecomer.reports.frames.chosen import after_looking, dropped_systems
+from latecomer.reports.guarantees.certificate import looked_at, spread_words
 
-REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 SYSTEM = ["label", "predictor", "seed"]
 
 
 @pytest.fixture(scope="module")
 def digits() -> Material:
     """Twelve systems of three seeds, certified by the scores of the same forty clients."""
-    return Material.of(load_run(REFERENCE / "population-shift-digits"))
+    return kept("population-shift-digits")
 
 
 def with_rows(material: Material, rows: pd.DataFrame, **study: object) -> Material:
@@ -30,16 +29,10 @@ def with_rows(material: Material, rows: pd.DataFrame, **study: object) -> Materi
     return Material.of(run)
 
 
-def chosen(material: Material):
-    declared = declared_certificates(material.bounds, material.study)
-    return choose(declared, material.rows, material.study)
-
-
 @pytest.mark.slow
 def test_the_sentence_has_confidence_model_seed_and_what_chose_it(digits: Material) -> None:
-    answer = ASKS["certificate"](digits)
-    assert answer is not None
-    choice = chosen(digits)
+    answer = answered("certificate", digits)
+    choice = digits.choice
     assert choice is not None
     errors = digits.errors[(digits.errors["group"] == "seen") & (digits.errors["shift"] == "none")]
     least = errors.groupby(SYSTEM)["error"].mean().idxmin()
@@ -57,8 +50,8 @@ def test_scores_of_certified_clients_choose_nothing(digits: Material) -> None:
     rows = digits.rows.copy()
     held = rows["group"].isin(["certification", "novel"])
     rows.loc[held, "value"] = np.random.default_rng(0).permutation(rows.loc[held, "value"])
-    assert {**chosen(with_rows(digits, rows)).row}["seed"] == chosen(digits).row["seed"]
-    assert chosen(with_rows(digits, rows)).row["label"] == chosen(digits).row["label"]
+    assert {**with_rows(digits, rows).choice.row}["seed"] == digits.choice.row["seed"]
+    assert with_rows(digits, rows).choice.row["label"] == digits.choice.row["label"]
 
 
 def test_validation_chooses_where_every_system_was_measured_on_it(digits: Material) -> None:
@@ -66,31 +59,29 @@ def test_validation_chooses_where_every_system_was_measured_on_it(digits: Materi
     errors = digits.rows.iloc[:1].drop(columns=SYSTEM).merge(systems, how="cross")
     errors = errors.assign(metric="validation_error", group="seen", client="", bound="", term="")
     errors["value"] = 0.5 - 0.1 * ((errors["label"] == "knn_per") & (errors["seed"] == 1))
-    choice = chosen(with_rows(digits, pd.concat([digits.rows, errors])))
+    choice = with_rows(digits, pd.concat([digits.rows, errors])).choice
     assert (choice.by, choice.row["label"], choice.row["seed"]) == ("validation", "knn_per", 1)
     some = pd.concat([digits.rows, errors.iloc[1:]])
-    assert chosen(with_rows(digits, some)).by == "seen"
+    assert with_rows(digits, some).choice.by == "seen"
 
 
 def test_the_study_may_name_the_model(digits: Material) -> None:
-    choice = chosen(with_rows(digits, digits.rows, certify_model="fedavg"))
+    choice = with_rows(digits, digits.rows, certify_model="fedavg").choice
     assert (choice.named, choice.row["label"]) == (True, "fedavg")
-    answer = ASKS["certificate"](with_rows(digits, digits.rows, certify_model="fedavg"))
-    assert answer is not None
+    answer = answered("certificate", with_rows(digits, digits.rows, certify_model="fedavg"))
     assert ", named by the study and chosen by the seen clients' error" in answer.sentence
 
 
 def test_splits_dealt_anew_leave_no_free_choice(digits: Material) -> None:
     rows = digits.rows.assign(split_seed=digits.rows["seed"])
-    assert chosen(with_rows(digits, rows)) is None
-    answer = ASKS["certificate"](with_rows(digits, rows))
-    assert answer is not None
+    assert with_rows(digits, rows).choice is None
+    answer = answered("certificate", with_rows(digits, rows))
     assert answer.sentence.startswith("No system was chosen before looking. Looked at afterwards")
     assert "all 9 hold at once with 95% confidence" in answer.sentence
 
 
 def test_after_looking_each_certificate_has_its_share_of_delta(digits: Material) -> None:
-    declared = declared_certificates(digits.bounds, digits.study)
+    declared = digits.declared
     after = after_looking(declared, digits.errors, digits.study)
     held = digits.errors[digits.errors["group"] == "certification"]
     held = held[held["shift"] == "none"]
@@ -123,8 +114,8 @@ def test_systems_on_the_record_and_not_in_the_rows_are_counted(digits: Material)
 @pytest.mark.parametrize("run", ["certificates-cifar10-50", "bound-vs-accuracy-digits"])
 def test_certificates_of_kept_runs_come_out_again_from_their_scores(run: str) -> None:
     """Otherwise nothing is said of the smallest at its share of delta."""
-    material = Material.of(load_run(REFERENCE / run))
-    declared = declared_certificates(material.bounds, material.study)
+    material = kept(run)
+    declared = material.declared
     assert after_looking(declared, material.errors, material.study) is not None
     wrong = declared.assign(value=declared["value"] - 1e-6)
     assert after_looking(wrong, material.errors, material.study) is None
@@ -133,18 +124,17 @@ def test_certificates_of_kept_runs_come_out_again_from_their_scores(run: str) ->
 @pytest.mark.slow
 def test_a_natural_splits_own_order_gives_its_certificates_again() -> None:
     """Numbers of natural clients are in no random order; a rule that averages over orders is."""
-    material = Material.of(load_run(REFERENCE / "people"))
-    declared = declared_certificates(material.bounds, material.study)
-    after = looked_at(material, declared)
+    material = kept("people")
+    declared = material.declared
+    after = looked_at(material)
     assert after is not None
     assert after.n_systems == len(declared)
     assert after_looking(declared, material.errors, material.study) is None
 
 
 def test_models_that_train_on_certified_clients_are_not_chosen() -> None:
-    material = Material.of(load_run(REFERENCE / "certificates-no-holdout-cifar10"))
-    answer = ASKS["certificate"](material)
-    assert answer is not None
+    material = kept("certificates-no-holdout-cifar10")
+    answer = answered("certificate", material)
     assert answer.sentence.startswith("No system was chosen before looking: the 6 certificates")
     assert "certify_model" in answer.sentence
 
@@ -166,15 +156,13 @@ def equal_methods(run_writer, folder: Path) -> Material:
 def test_of_two_equal_methods_none_is_crowned(run_writer, tmp_path: Path) -> None:
     material = equal_methods(run_writer, tmp_path / "run")
     for kind in ("accuracy", "gap", "shift"):
-        answer = ASKS[kind](material)
-        assert answer is not None
+        answer = answered(kind, material)
         assert answer.sentence.startswith("No method stands out: ")
         told = " ".join([answer.sentence, *answer.more, *answer.table.shown.columns])
         for crown in ("best", "least", "First to break", "loses most"):
             assert crown not in told
     for kind in ("accuracy", "gap"):
-        answer = ASKS[kind](material)
-        assert answer is not None
+        answer = answered(kind, material)
         # Both ends are one number: no "from ... to ...".
         assert " from " not in answer.sentence.partition(": ")[2].partition(" on clients")[0]
 

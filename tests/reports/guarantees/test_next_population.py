@@ -8,7 +8,7 @@ import pytest
 
 from latecomer.certify.words import BALLS, NOTHING_NEW
 from latecomer.eval.names import statement
-from latecomer.eval.results.rows import load_run, make_row, read_rows, write_rows
+from latecomer.eval.results.rows import load_run, make_row
 from latecomer.reports.display.drawing import looks
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.bounds import (
@@ -38,7 +38,7 @@ AWAY = {"kl": 0.2, "tv": 0.3, "chi2": 0.5, "subgroup": 0.4}
 
 
 @pytest.fixture
-def rows(tmp_path):
+def rows(read):
     found = []
     for seed in (0, 1):
         cell = {"seed": seed, "cell": f"pefll{seed}"}
@@ -61,8 +61,7 @@ def rows(tmp_path):
     for term, value in AWAY.items():
         where = {"cell": "split", "group": "novel", "shift": "type_weights", "severity": 0.2}
         found.append(make_row(**where, metric="population_distance", term=term, value=value))
-    write_rows(tmp_path / "rows.csv", found)
-    return read_rows(tmp_path / "rows.csv")
+    return read(found)
 
 
 @pytest.fixture
@@ -185,9 +184,8 @@ def test_every_ball_names_its_direction_on_axes_in_tables_and_captions(rows):
     assert NOTHING_NEW in certified_table(asked_radii(rows), breaking_frame(rows)).caption
 
 
-def test_frames_of_nothing_are_empty(tmp_path):
-    write_rows(tmp_path / "rows.csv", [])
-    rows = read_rows(tmp_path / "rows.csv")
+def test_frames_of_nothing_are_empty(read):
+    rows = read([])
     for frame in (population_points(rows), breaking_frame(rows), worst_group(rows)):
         assert isinstance(frame, pd.DataFrame)
         assert frame.empty

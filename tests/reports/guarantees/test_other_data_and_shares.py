@@ -9,7 +9,7 @@ import pytest
 from latecomer import reports
 from latecomer.bounds import product_wor
 from latecomer.certify.words import MINUS
-from latecomer.eval.results.rows import make_row, read_rows, write_rows
+from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes.contract import price_rows
 from latecomer.reports.accuracy.training import describe_training
 from latecomer.reports.clients.distances import describe_classes, distance_caption
@@ -25,15 +25,6 @@ from latecomer.reports.guarantees.distribution import (
 from latecomer.reports.page.questions import shift_answers
 from latecomer.reports.shift.answer import answer_shift, effect_table, lacks_table
 from latecomer.reports.shift.curves import severity_places, shift_caption, shift_table
-
-
-@pytest.fixture
-def read(tmp_path):
-    def make(rows):
-        write_rows(tmp_path / "rows.csv", rows)
-        return read_rows(tmp_path / "rows.csv")
-
-    return make
 
 
 def error(client, value, shift="none", seed=0, group="novel", label="pefll", **more):

@@ -1,26 +1,15 @@
 """Sets of labels of kept runs: seven methods on real people, six on CIFAR-10, three seeds each."""
 
-from functools import cache
-from pathlib import Path
-
 import pandas as pd
 import pytest
+from sketches import kept
 
-from latecomer.eval.results.rows import load_run
-from latecomer.reports.display.section import Material
 from latecomer.reports.guarantees.sets import (
     answer_sets,
     client_sets_frame,
     sets_frame,
     threshold_frame,
 )
-
-REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
-
-
-@cache
-def kept(run):
-    return Material.of(load_run(REFERENCE / run))
 
 
 @pytest.mark.parametrize(("run", "methods"), [("people-sets", 7), ("cifar10-sets", 6)])

@@ -1,17 +1,40 @@
-"""A page read as HTML, and drawn without its figures being rendered."""
+"""Pages read as HTML, and drawn without their figures being rendered; kept runs, read once."""
 
 import html.parser
 import re
+from functools import cache
+from pathlib import Path
 
 from markupsafe import Markup
 
 from latecomer.certify.page.svg import NARROW
-from latecomer.eval.results.rows import load_run
+from latecomer.eval.results.rows import RunRecord, load_run
 from latecomer.reports.display.pictures import Picture, Writer, download
+from latecomer.reports.display.section import Material
 from latecomer.reports.page.layout import CHAPTERS
 from latecomer.reports.page.page import page_of
+from latecomer.reports.page.questions import ASKS, Answer
 
+REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 VOID = {"meta", "link", "br", "path", "rect", "use", "image"}
+
+
+@cache
+def kept_run(name: str) -> RunRecord:
+    """Read a kept run, once for all tests."""
+    return load_run(REFERENCE / name)
+
+
+def kept(name: str) -> Material:
+    """Give what sections and answers of a kept run are made from."""
+    return Material.of(kept_run(name))
+
+
+def answered(kind: str, material: Material) -> Answer:
+    """Ask a run a question that it does answer."""
+    answer = ASKS[kind](material)
+    assert answer is not None
+    return answer
 
 
 class Page(html.parser.HTMLParser):

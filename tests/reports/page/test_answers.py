@@ -1,27 +1,24 @@
 """The numbers of every answer, recomputed from ``rows.csv`` by plain pandas."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sketches import REFERENCE, answered, kept, kept_run
 
 from latecomer.errors import InputError
-from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
-from latecomer.reports.guarantees.certificate import declared_certificates
-from latecomer.reports.page.questions import ASKS, Answer, answers, asked, asking
+from latecomer.reports.frames.chosen import declared_certificates
+from latecomer.reports.page.questions import Answer, answers, asked, asking
 
-REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 MODEL = ["label", "predictor"]
 
 
-def answered(name: str, asks: str) -> tuple[Answer, pd.DataFrame]:
-    run = load_run(REFERENCE / name)
+def with_rows(name: str, asks: str) -> tuple[Answer, pd.DataFrame]:
     rows = pd.read_csv(REFERENCE / name / "rows.csv.xz", keep_default_na=False)
-    return ASKS[asks](Material.of(run)), rows
+    return answered(asks, kept(name)), rows
 
 
 def errors_of(rows: pd.DataFrame, group: str) -> pd.DataFrame:
@@ -46,7 +43,7 @@ def least_seen(rows: pd.DataFrame, proved: pd.DataFrame) -> tuple[str, str, int]
 
 
 def test_a_gap_is_the_novel_minus_the_seen_error() -> None:
-    answer, rows = answered("generalization-gap-digits", "gap")
+    answer, rows = with_rows("generalization-gap-digits", "gap")
     means = {
         group: unshifted(errors_of(rows, group)).groupby("label")["value"].mean()
         for group in ("seen", "novel")
@@ -63,7 +60,7 @@ def test_a_gap_is_the_novel_minus_the_seen_error() -> None:
 
 
 def test_a_loss_is_the_error_at_the_severest_minus_that_before() -> None:
-    answer, rows = answered("shift-robustness-digits", "shift")
+    answer, rows = with_rows("shift-robustness-digits", "shift")
     errors = errors_of(rows, "novel")
     before = unshifted(errors).groupby("label")["value"].mean()
     losses = []
@@ -82,7 +79,7 @@ def test_a_loss_is_the_error_at_the_severest_minus_that_before() -> None:
 
 @pytest.mark.parametrize("run", ["newcomers-cifar10", "shift-robustness-digits"])
 def test_errors_under_the_shifts_are_told_beside_losses(run) -> None:
-    answer, rows = answered(run, "shift")
+    answer, rows = with_rows(run, "shift")
     errors = errors_of(rows, "novel")
     # A control is where another data set's loss begins.
     shifted = errors[~errors["shift"].isin(["", "none", "photographs-control"])]
@@ -96,7 +93,7 @@ def test_errors_under_the_shifts_are_told_beside_losses(run) -> None:
 
 @pytest.mark.slow
 def test_the_guarantee_that_seen_clients_chose_and_its_distance() -> None:
-    answer, rows = answered("bound-vs-accuracy-digits", "bounds")
+    answer, rows = with_rows("bound-vs-accuracy-digits", "bounds")
     proved = rows[
         (rows["metric"] == "certificate")
         & (rows["term"] == "")
@@ -125,7 +122,7 @@ def test_the_guarantee_that_seen_clients_chose_and_its_distance() -> None:
 
 
 def test_errors_on_new_clients_from_the_lowest_to_the_highest() -> None:
-    answer, rows = answered("digits-all-methods", "accuracy")
+    answer, rows = with_rows("digits-all-methods", "accuracy")
     means = unshifted(errors_of(rows, "novel")).groupby("label")["value"].mean().sort_values()
     assert answer.numbers["lowest"] == pytest.approx(means.iloc[0], abs=1e-12)
     assert answer.numbers["highest"] == pytest.approx(means.iloc[-1], abs=1e-12)
@@ -135,17 +132,17 @@ def test_errors_on_new_clients_from_the_lowest_to_the_highest() -> None:
 
 
 def test_of_several_certificates_the_one_declared_first_counts() -> None:
-    bounds = Material.of(load_run(REFERENCE / "bound-vs-accuracy-digits")).bounds
+    bounds = kept("bound-vs-accuracy-digits").bounds
     own = bounds[(bounds["label"] == "pefll-stochastic") & (bounds["predictor"] == "gibbs")]
     entries = [{"route": "r0", "rule": "product"}, {"route": "r2", "rule": "two_step_kl"}]
     for declared in (entries, entries[::-1]):
-        kept = declared_certificates(own, {"certificates": declared})
-        assert set(kept["bound"]) == {"{route}:{rule}".format(**declared[0])}
-        assert sorted(kept["seed"]) == [0, 1, 2]
+        first = declared_certificates(own, {"certificates": declared})
+        assert set(first["bound"]) == {"{route}:{rule}".format(**declared[0])}
+        assert sorted(first["seed"]) == [0, 1, 2]
 
 
 def test_the_declared_certificate_and_what_it_leaves() -> None:
-    answer, rows = answered("certificates-cifar10", "certificate")
+    answer, rows = with_rows("certificates-cifar10", "certificate")
     proved = rows[
         (rows["metric"] == "certificate") & (rows["term"] == "") & (rows["bound"] == "r0:product")
     ]
@@ -164,7 +161,7 @@ def test_the_declared_certificate_and_what_it_leaves() -> None:
 
 @pytest.mark.slow
 def test_breaking_radii_are_of_the_chosen_system_and_on_the_safe_side() -> None:
-    answer, rows = answered("population-shift-digits", "certificate")
+    answer, rows = with_rows("population-shift-digits", "certificate")
     proved = rows[(rows["metric"] == "certificate") & (rows["bound"] == "r0:product")]
     proved = proved[(proved["term"] == "") & proved["shift"].isin(["", "none"])]
     label, _, seed = least_seen(rows, proved)
@@ -184,11 +181,10 @@ def test_breaking_radii_are_of_the_chosen_system_and_on_the_safe_side() -> None:
 @pytest.mark.slow
 def test_targets_are_told_apart() -> None:
     """Two certificates may have targets of their own: neither radius is said of the other's."""
-    run = load_run(REFERENCE / "population-shift-digits")
+    run = kept_run("population-shift-digits")
     other = (run.rows["metric"] == "breaking_radius") & (run.rows["bound"] == "r0:tv_ball")
     rows = run.rows.assign(term=run.rows["term"].where(~other, "target=0.4"))
-    answer = ASKS["certificate"](Material.of(replace(run, rows=rows)))
-    assert answer is not None
+    answer = answered("certificate", Material.of(replace(run, rows=rows)))
     (told,) = [one for one in answer.more if "How different" in one]
     first, second = told.split("How different")[1:]
     assert "30.0%" in first
@@ -198,7 +194,7 @@ def test_targets_are_told_apart() -> None:
 
 
 def test_published_numbers_beside_ours() -> None:
-    answer, rows = answered("pefll-table1-5000-rounds", "paper")
+    answer, rows = with_rows("pefll-table1-5000-rounds", "paper")
     assert answer.numbers["n_published"] == 4
     own = rows[(rows["label"] == "fedavg") & (rows["group"] == "novel")]
     own = own[(own["metric"] == "accuracy") & (own["aggregation"] == "pooled")]
@@ -213,15 +209,15 @@ def test_published_numbers_beside_ours() -> None:
 
 
 def test_a_model_alone_is_compared_with_none() -> None:
-    answer, _ = answered("pefll-table1-knn-per", "gap")
+    answer, _ = with_rows("pefll-table1-knn-per", "gap")
     assert answer.sentence.startswith("kNN-Per: \N{MINUS SIGN}1.8 points of error lost on ")
 
 
 def test_one_published_number_ranks_no_settings_of_a_method() -> None:
-    answer, _ = answered("odpfl-search-odpfl-hn-rates", "paper")
+    answer, _ = with_rows("odpfl-search-odpfl-hn-rates", "paper")
     assert answer.numbers["n_published"] == 5
     assert not [line for line in answer.more if "ighest" in line]
-    answer, _ = answered("pefll-table1-5000-rounds", "paper")
+    answer, _ = with_rows("pefll-table1-5000-rounds", "paper")
     (first,) = [line for line in answer.more if "ighest" in line]
     assert first == "Highest accuracy here: FedRep; in the paper: PeFLL; neither is tested here."
 
@@ -237,9 +233,8 @@ def test_one_published_number_ranks_no_settings_of_a_method() -> None:
     ],
 )
 def test_the_sentence_about_published_numbers(run: str, scale: str, told: str) -> None:
-    kept = load_run(REFERENCE / run)
-    answer = ASKS["paper"](Material.of(replace(kept, study={**kept.study, "scale": scale})))
-    assert answer is not None
+    own = kept_run(run)
+    answer = answered("paper", Material.of(replace(own, study={**own.study, "scale": scale})))
     assert answer.sentence.startswith(told)
     assert ("not at the paper's settings" in answer.sentence) == (scale != "paper")
 
@@ -270,7 +265,7 @@ def test_a_question_is_answered_once() -> None:
 
 def test_answers_are_short() -> None:
     for name in ("digits-all-methods", "certificates-cifar10", "pefll-table1-5000-rounds"):
-        for answer in answers(Material.of(load_run(REFERENCE / name))):
+        for answer in answers(kept(name)):
             assert answer.sentence.endswith((".", ")."))
             assert len(answer.more) <= 3
             assert all(np.isfinite(list(map(float, answer.numbers.values()))))

@@ -1,20 +1,17 @@
 """The line under the title: what the numbers are about, and nothing that is not on record."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from sketches import kept
 
-from latecomer.eval.results.rows import load_run
 from latecomer.reports.display.section import Material
 from latecomer.reports.page.page import about
-
-REFERENCE = Path(__file__).parents[3] / "reports" / "reference"
 
 
 @pytest.fixture(scope="module")
 def people() -> Material:
-    return Material.of(load_run(REFERENCE / "people"))
+    return kept("people")
 
 
 def test_data_clients_rounds_seeds_and_network_are_named(people: Material) -> None:

@@ -36,6 +36,13 @@ def made(made_up_run):
     return path, path.read_text("utf-8")
 
 
+@pytest.fixture
+def place(tmp_path):
+    """A kept run without its figures."""
+    kept, bare = REPORTS / "reference" / "pfedhn-newcomers", shutil.ignore_patterns("figures")
+    return Path(shutil.copytree(kept, tmp_path / "run", ignore=bare))
+
+
 @pytest.mark.slow
 def test_page_is_written_where_promised(made, made_up_run):
     assert made[0] == made_up_run / "report.html"
@@ -225,9 +232,7 @@ def test_files_beside_the_page(made_up_run):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "begins"), [("pdf", b"%PDF-"), ("png", b"\x89PNG\r\n\x1a\n")])
-def test_figures_for_papers_are_made_when_asked_for_and_kept_in_step(tmp_path, kind, begins):
-    kept = REPORTS / "reference" / "pfedhn-newcomers"
-    place = Path(shutil.copytree(kept, tmp_path / "run", ignore=shutil.ignore_patterns("figures")))
+def test_figures_for_papers_are_made_when_asked_for_and_kept_in_step(place, kind, begins):
     made = figures(place, kind)
     assert {path.suffix for path in (place / "figures").iterdir()} == {f".{kind}"}
     assert all(path.read_bytes().startswith(begins) for path in made)
@@ -240,10 +245,7 @@ def test_figures_for_papers_are_made_when_asked_for_and_kept_in_step(tmp_path, k
 
 
 @pytest.mark.nightly
-def test_figures_are_as_wide_as_a_column_and_in_its_letters_and_stay_so(tmp_path):
-    kept = REPORTS / "reference" / "pfedhn-newcomers"
-    place = Path(shutil.copytree(kept, tmp_path / "run", ignore=shutil.ignore_patterns("figures")))
-
+def test_figures_are_as_wide_as_a_column_and_in_its_letters_and_stay_so(place):
     def widths_and_fonts():
         for path in sorted((place / "figures").glob("*.pdf")):
             content = path.read_bytes()
@@ -278,9 +280,7 @@ def test_another_width_or_font_is_refused(tmp_path, asked, said):
 
 
 @pytest.mark.parametrize("held", ["{", '{"height": 2}', '{"width": "a"}', '{"font": "times"}'])
-def test_a_spoilt_note_of_widths_and_fonts_is_told_in_one_line(tmp_path, held):
-    kept = REPORTS / "reference" / "pfedhn-newcomers"
-    place = Path(shutil.copytree(kept, tmp_path / "run", ignore=shutil.ignore_patterns("figures")))
+def test_a_spoilt_note_of_widths_and_fonts_is_told_in_one_line(place, held):
     (place / "figures").mkdir()
     (place / "figures" / "column.json").write_text(held)
     with pytest.raises(InputError, match=r"column.json must hold the width and font") as raised:
@@ -349,10 +349,7 @@ def test_a_run_answers_another_question_on_a_page_of_its_own(tmp_path):
     assert load_run(out).study["question"] not in text
     assert not (out / "report.html").exists()
     for asks, said in (
-        (
-            ["shifts"],
-            "asks must be among bounds, shift, gap, accuracy, paper, certificate, sets",
-        ),
+        (["shifts"], "asks must be among bounds, shift, gap, accuracy, paper, certificate, sets"),
         (["paper"], "holds nothing that answers paper"),
     ):
         with pytest.raises(InputError, match=said):

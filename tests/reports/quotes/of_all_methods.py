@@ -46,7 +46,7 @@ def all_methods_on_an_npz():
     ranked = sorted(served, key=lambda label: served[label][1], reverse=True)
     below = ranked[ranked.index("fedavg") + 1 :]
     assert [one for one in below if served[one][1] < served["fedavg"][1]] == [
-        *("pfl_ensemble", "pefll-stochastic", "fedma", "pfl_sampled"),
+        *("pfl_ensemble", "pefll-stochastic", "fedma", "pfl_sampled")
     ]
     yield f"FedAvg has {served['fedavg'][0]} right, kNN-Per the most, {served[ranked[0]][0]}"
     assert ranked[0] == "knn_per"

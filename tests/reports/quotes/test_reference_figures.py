@@ -7,7 +7,7 @@ without its quotes may hold no number that is not a setting.
 import re
 
 import pytest
-from kept_rows import REFERENCE, ROOT
+from kept_rows import ROOT
 from of_all_methods import all_methods, all_methods_on_an_npz
 from of_certificates import (
     certificates_cifar10,
@@ -44,10 +44,7 @@ from of_pefll_and_pfedhn import (
     pfedhn_local,
     pfedhn_pc_at_length,
 )
-
-from latecomer.eval.results.rows import load_run
-from latecomer.reports.display.section import Material
-from latecomer.reports.page.questions import ASKS
+from sketches import answered, kept, kept_run
 
 EXPERIMENTS = (ROOT / "docs" / "pages" / "experiments.md").read_text("utf-8")
 PAGE = (ROOT / "README.md").read_text("utf-8").replace("\n> ", "\n") + EXPERIMENTS
@@ -66,12 +63,8 @@ SETTINGS = {
 }
 
 
-def answered(run, asks):
-    return ASKS[asks](Material.of(load_run(REFERENCE / run)))
-
-
 def population_shift_digits():
-    return (answered("population-shift-digits", "certificate").sentence,)
+    return (answered("certificate", kept("population-shift-digits")).sentence,)
 
 
 # Passages in the page's order, by their beginnings; each ends where the next begins.
@@ -154,16 +147,15 @@ def test_no_passage_is_left_out():
     ],
 )
 def test_the_pages_say_what_reports_answer(run: str, asks: str) -> None:
-    """Answers themselves are recomputed from rows by plain pandas in ``answers/``."""
-    answer = answered(run, asks)
-    assert answer is not None
+    """Answers themselves are recomputed from rows in ``test_answers``."""
+    answer = answered(asks, kept(run))
     assert answer.sentence in " ".join(PAGE.split())
     if (run, asks) not in UNDRAWN:
         assert f"reports/reference/{run}/figures/{answer.figures[0].name}.svg" in PAGE
 
 
 def test_on_cifar10_fedrep_errs_least_at_the_severest_of_three_shifts() -> None:
-    rows = load_run(REFERENCE / "newcomers-cifar10").rows
+    rows = kept_run("newcomers-cifar10").rows
     means = rows[(rows["metric"] == "error") & (rows["aggregation"] == "per-client")]
     novel = means[(means["group"] == "novel") & (means["client"] == "")]
     severest = {"blur": 2.0, "rotation": 45.0, "extrapolation": 1.0, "photographs": None}
