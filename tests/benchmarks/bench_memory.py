@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
@@ -33,9 +32,7 @@ def in_mib(found: dict[int, dict[str, float]]) -> dict[str, float]:
     return {f"{count}_clients_mib": run["peak_bytes"] / MIB for count, run in found.items()}
 
 
-def test_memory_of_a_method_without_client_state(
-    benchmark: Callable[..., None], judge: Callable[..., None]
-) -> None:
+def test_memory_of_a_method_without_client_state(benchmark, judge):
     """PeFLL's peak is the same for 5,000 clients as for 100."""
     found = benchmark.pedantic(lambda: {n: measure("pefll", n) for n in COUNTS}, rounds=1)
     assert all(run["client_state_bytes"] == 0 for run in found.values())
@@ -43,9 +40,7 @@ def test_memory_of_a_method_without_client_state(
     judge(Finding("PeFLL's peak memory, 5,000 clients / 100", ratio, absolute=in_mib(found)))
 
 
-def test_memory_of_a_method_with_client_state(
-    benchmark: Callable[..., None], judge: Callable[..., None]
-) -> None:
+def test_memory_of_a_method_with_client_state(benchmark, judge):
     """FedPer's peak grows by its clients' heads, at most twice over while they are replaced."""
     found = benchmark.pedantic(lambda: {n: measure("fedper", n) for n in COUNTS}, rounds=1)
     few, many = found[COUNTS[0]], found[COUNTS[-1]]

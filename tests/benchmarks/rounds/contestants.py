@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Semaphore, Thread
 from typing import Any, Self
 
@@ -98,19 +99,19 @@ def engine(
 
 
 def newcomers(
-    method: Method, task: Task, state: State, clients: Clients, *, together: bool
-) -> Callable[[], None]:
-    """Return what trains models for all clients, side by side or one by one."""
-    asked = replace(task, together=together)
+    method: Method, task: Task, state: State, clients: Clients
+) -> dict[str, Callable[[], None]]:
+    """Return what trains models for all clients, side by side (``together``) and ``alone``."""
     supports = [clients.support_of(index) for index in range(len(clients))]
 
-    def serve() -> None:
+    def serve(asked: Task) -> None:
         draws = (torch.Generator().manual_seed(index) for index in range(len(clients)))
         nobody = [None] * len(clients)
         for _ in method.serve_each(asked, state, nobody, supports, generators=draws):
             pass
 
-    return serve
+    ways = {"together": True, "alone": False}
+    return {name: partial(serve, replace(task, together=way)) for name, way in ways.items()}
 
 
 @dataclass(eq=False)

@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 import torch
-from populations import N_CLASSES, SHAPE, cifar_shaped
+from populations import cifar_shaped, lenet_task
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
-from latecomer.models.task.task import make_task
 
 SAMPLES = 20_000
 OPTIONS = {"fedper": {"head_layers": 2}}
@@ -31,7 +30,7 @@ def main(name: str, n_clients: int) -> None:
     """Train five rounds and print what they took."""
     torch.set_num_threads(1)
     clients = cifar_shaped(n_clients, SAMPLES // n_clients, 0)
-    task = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+    task = lenet_task()
     method = make_method(name, **OPTIONS.get(name, {}))
     config = TrainConfig(rounds=5, cohort=5, local_steps=2, batch_size=32)
     # What importing and making the data took at its height must not hide the training's.
