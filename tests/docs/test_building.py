@@ -16,14 +16,9 @@ from latecomer.reports.frames.paper import NOT_COMPARABLE, paper_numbers
 ROOT = Path(__file__).resolve().parents[2]
 BUILDING = ROOT / "docs" / "building"
 SHOWN = [path.stem for path in sorted(BUILDING.glob("*.py")) if ">>> " in path.read_text("utf-8")]
-READING = {"gallery", "published"}
-"""Programs that read many kept runs."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.nightly] * (name in READING)) for name in SHOWN],
-)
+@pytest.mark.parametrize("name", SHOWN)
 def test_examples_of_docstrings(building, name):
     if name == "mathematics":
         pytest.importorskip("latex2mathml")
