@@ -1,6 +1,7 @@
 """Measures of trained models: descriptors along a training, heads on other bodies, serving."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,12 +10,12 @@ import torch
 from latecomer.eval.federation.groups import build_federation
 from latecomer.eval.measures.likeness import (
     class_proportions,
-    descriptor_findings,
+    descriptors,
     rank_correlations,
 )
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.routes.registry import read_cell
-from latecomer.eval.settings.cell import TrainingCell, federation_settings
+from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.setup import setup_of
 from latecomer.models.engine.training import train
@@ -32,35 +33,35 @@ QUICK = {"novel_rounds": 1, "novel_steps": 2}
 WEIGHTS = 4 * make_task(input_shape=(1, 8, 8), n_classes=10).n_parameters
 
 
+def config(method, **changed):
+    study = parse_study({**RAW, "methods": [method], **changed})
+    return next(cell.config for cell in study.cells() if cell.kind == "method")
+
+
 def outcome(method, measures, **evaluation):
-    raw = {**RAW, "methods": [method], "evaluation": {"measures": measures, **evaluation}}
-    study = parse_study(raw)
-    return evaluate_cell(next(cell.config for cell in study.cells() if cell.kind == "method"))
+    return evaluate_cell(config(method, evaluation={"measures": measures, **evaluation}))
+
+
+@pytest.fixture(scope="module")
+def federation():
+    return build_federation(federation_settings(parse_study({**RAW, "methods": ["fedavg"]})))
 
 
 def test_cells_without_measures_are_what_they_were():
-    study = parse_study({**RAW, "methods": ["fedavg"]})
-    config = next(cell.config for cell in study.cells() if cell.kind == "method")
-    assert "measures" not in config["evaluation"]
+    assert "measures" not in config("fedavg")["evaluation"]
 
 
 def test_rank_correlation_of_a_perfect_and_a_reversed_order():
     places = np.array([[1.0], [2.0], [4.0], [8.0]])
     here = np.zeros((1, 1))
-    found = rank_correlations(
-        novel_descriptors=here,
-        seen_descriptors=places**3,
-        novel_proportions=here,
-        seen_proportions=places,
-    )
-    assert found == pytest.approx([1.0])
-    found = rank_correlations(
-        novel_descriptors=here,
-        seen_descriptors=-1 / places,
-        novel_proportions=here,
-        seen_proportions=places,
-    )
-    assert found == pytest.approx([-1.0])
+    for described, expected in ((places**3, 1.0), (-1 / places, -1.0)):
+        found = rank_correlations(
+            novel_descriptors=here,
+            seen_descriptors=described,
+            novel_proportions=here,
+            seen_proportions=places,
+        )
+        assert found == pytest.approx([expected])
 
 
 def test_rank_correlation_is_undefined_where_all_descriptors_agree():
@@ -73,8 +74,7 @@ def test_rank_correlation_is_undefined_where_all_descriptors_agree():
     assert np.isnan(found).all()
 
 
-def test_class_proportions_are_of_all_samples_of_a_client():
-    federation = build_federation(federation_settings(parse_study({**RAW, "methods": ["fedavg"]})))
+def test_class_proportions_are_of_all_samples_of_a_client(federation):
     shares = class_proportions(federation.seen, 10)
     assert shares.shape == (SEEN, 10)
     assert shares.sum(axis=1) == pytest.approx(1)
@@ -117,13 +117,14 @@ class Sizes:
         return torch.tensor([float(len(support))])
 
 
-def test_descriptors_name_superclasses_where_the_data_have_some():
-    federation = build_federation(federation_settings(parse_study({**RAW, "methods": ["fedavg"]})))
+def test_descriptors_name_superclasses_where_the_data_have_some(federation):
     task = make_task(input_shape=(1, 8, 8), n_classes=10)
-    _, made = descriptor_findings(Sizes(), task, None, federation)
+    model = SimpleNamespace(method=Sizes(), task=task, state=None, federation=federation)
+    _, made = descriptors(model)
     assert "superclass" not in made["descriptors"].arrays
     dataset = replace(federation.dataset, coarse=federation.dataset.y // 2)
-    _, made = descriptor_findings(Sizes(), task, None, replace(federation, dataset=dataset))
+    model.federation = replace(federation, dataset=dataset)
+    _, made = descriptors(model)
     assert made["descriptors"].arrays["superclass"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
@@ -185,11 +186,7 @@ def test_the_error_on_training_data_is_that_of_the_served_model_on_its_support()
     found = outcome("fedavg", ["training_error"])
     told = [row for row in found.rows if row["metric"] == "training_error"]
     assert [row["group"] for row in told] == ["seen"] * SEEN
-    study = parse_study({**RAW, "methods": ["fedavg"]})
-    config = next(cell.config for cell in study.cells() if cell.kind == "method")
-    cell = read_cell(config)
-    assert isinstance(cell, TrainingCell)
-    setup = setup_of(cell)
+    setup = setup_of(read_cell(config("fedavg")))
     clients = setup.federation.seen.clients
     state = train(setup.method, setup.task, clients, setup.budget, seed=setup.seed)
     model = setup.method.serve(
