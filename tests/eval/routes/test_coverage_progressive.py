@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.stats import binom
+from routed import limit
 
 from latecomer.certify.rule import Asked, rules_for
 from latecomer.eval.federation.groups import Group
@@ -24,7 +24,7 @@ from latecomer.eval.routes.r4_progressive import (
 )
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import score_group
-from latecomer.models.engine.training import TrainConfig, subset
+from latecomer.models.engine.training import TrainConfig, subset, train
 from latecomer.models.methods import make_method
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
@@ -37,10 +37,6 @@ TRIALS = 2000
 STEPS = 24
 LEVELS = np.array([0.02, 0.1, 0.3])
 Floats = NDArray[np.float64]
-
-
-def limit(trials: int, delta: float) -> int:
-    return int(binom.isf(1e-6, trials, delta))
 
 
 def reacting(total: Floats, count: int) -> NDArray[np.int64]:
@@ -210,16 +206,9 @@ def test_the_whole_pipeline_covers_the_successive_pools() -> None:
         steps: list[Step] = []
         means: list[float] = []
         order = subset(clients, range(FIRST + ARRIVE))
-        for state, step in checkpoints(
-            method,
-            task,
-            order,
-            plan,
-            start=start,
-            further=further,
-            serve=serve,
-            seed=trial,
-        ):
+        first = train(method, task, subset(clients, range(FIRST)), start, seed=trial)
+        growing = {"rounds": start.rounds, "further": further, "serve": serve, "seed": trial}
+        for state, step in checkpoints(method, task, order, plan, first, **growing):
             if step is not None:
                 rest = serve(state, "rest", subset(clients, range(step.trained, FIRST + POOL)))
                 means.append(float(np.mean([score.error for score in rest])))
