@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import get_args
 
 import pytest
+import yaml
 
 from latecomer.errors import InputError
 from latecomer.eval.routes.registry import ROUTES
@@ -11,20 +12,17 @@ from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.shipped import shipped_studies
 
-SPLIT = {"kind": "by_class", "clients": 60, "certify": 12, "novel": 12, "classes_per_client": 2}
-STUDY = {
-    "study": "s",
-    "data": {"name": "digits"},
-    "split": SPLIT,
-    "methods": ["fedavg"],
-    "shifts": {
-        "blur": [1.0, 2.0],
-        "extrapolation": [0.5],
-        "dataset": [{"name": "npz", "path": "other.npz", "label": "natural"}],
-        "function": [{"path": "numpy:clip", "label": "mine"}],
-    },
-    "seeds": [0, 1, 2],
-}
+STUDY = yaml.safe_load("""
+study: s
+data: {name: digits}
+split: {kind: by_class, clients: 60, certify: 12, novel: 12, classes_per_client: 2}
+methods: [fedavg]
+shifts: {blur: [1.0, 2.0], extrapolation: [.5],
+  dataset: [{name: npz, path: other.npz, label: natural}],
+  function: [{path: "numpy:clip", label: mine}]}
+seeds: [0, 1, 2]
+""")
+SPLIT = STUDY["split"]
 
 
 def study(*entries, **changed):
@@ -33,23 +31,10 @@ def study(*entries, **changed):
 
 def test_defaults_are_written_out_and_read_back() -> None:
     found = study({"rule": "product"}, {"rule": "conformal"})
+    shared = {"route": "r0", "folds": 1, "shifts": False, "per_seed": "each"}
     assert found.resolved()["certificates"] == [
-        {
-            "route": "r0",
-            "rule": "product",
-            "delta": 0.05,
-            "folds": 1,
-            "shifts": False,
-            "per_seed": "each",
-        },
-        {
-            "route": "r0",
-            "rule": "conformal",
-            "alpha": 0.1,
-            "folds": 1,
-            "shifts": False,
-            "per_seed": "each",
-        },
+        {**shared, "rule": "product", "delta": 0.05},
+        {**shared, "rule": "conformal", "alpha": 0.1},
     ]
     assert parse_study(found.resolved()) == found
 

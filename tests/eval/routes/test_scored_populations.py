@@ -22,12 +22,16 @@ def scored(wrong, *, sampling="iid", pool=None) -> Scored:
     return Scored(scores, sampling, pool, "deterministic")
 
 
+def certified(wrong, rule, *radii, **asked):
+    return certify_populations(scored(wrong), rule=rule, radii=radii, delta=0.05, **asked)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=20, deadline=None)
 @given(wrong=st.lists(st.integers(0, 20), min_size=3, max_size=40))
 def test_the_certificate_rises_outwards_and_is_above_the_mean(rule: str, wrong: list) -> None:
-    found = certify_populations(scored(wrong), rule=rule, radii=(0.2, 0.7), delta=0.05)
+    found = certified(wrong, rule, 0.2, 0.7)
     told = apart(ball_of(rule))
     assert all(one.assumptions.count(told) == 1 for one in found.at.values())
     radii = [step["radius"] for step in found.curve]
@@ -58,12 +62,10 @@ def test_the_curve_starts_from_the_means_own_certificate(rule: str) -> None:
     for wrong in ([2, 3, 4, 5, 6] * 10, [20, 3, 4, 5, 6] + [2, 3, 4, 5, 6] * 9):
         losses = np.array(wrong) / 20
         own = float(product_mixture(losses=losses, delta=0.05, weights=BET_WEIGHTS))
-        found = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05)
+        found = certified(wrong, rule, 0.5)
         assert found.curve[0]["value"] == own
         # One client at 1 leaves the product nothing to say, and the default something.
-        plain = certify_populations(
-            scored(wrong), rule=rule, radii=(0.5,), delta=0.05, bets="product"
-        )
+        plain = certified(wrong, rule, 0.5, bets="product")
         assert (plain.curve[0]["value"] == 1) == (20 in wrong)
         assert float(found.at[0.5]) < 1
         kept = ball_mixture(losses=losses, radius=0.5, delta=0.05, ball=ball_of(rule))
@@ -72,8 +74,8 @@ def test_the_curve_starts_from_the_means_own_certificate(rule: str) -> None:
 
 def test_radii_that_are_declared_get_lower_values() -> None:
     wrong = [2, 3, 4, 5, 6] * 8
-    near = certify_populations(scored(wrong), rule="kl_ball", radii=(0.1,), delta=0.05)
-    away = certify_populations(scored(wrong), rule="kl_ball", radii=(0.1, 2.0), delta=0.05)
+    near = certified(wrong, "kl_ball", 0.1)
+    away = certified(wrong, "kl_ball", 0.1, 2.0)
     assert float(near.at[0.1]) < float(away.at[0.1])
     assert any("bets, the grid" in text for text in near.at[0.1].assumptions)
 
@@ -81,11 +83,10 @@ def test_radii_that_are_declared_get_lower_values() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_the_target_breaks_where_the_curve_meets_it(rule: str) -> None:
     wrong = [1, 2, 3, 2] * 15
-    asked = {"rule": rule, "delta": 0.05, "bets": "product"}
-    found = certify_populations(scored(wrong), radii=(0.5,), target=0.3, **asked)
-    at = certify_populations(scored(wrong), radii=(found.breaking,), **asked)
+    found = certified(wrong, rule, 0.5, target=0.3, bets="product")
+    at = certified(wrong, rule, found.breaking, bets="product")
     assert float(at.at[found.breaking]) == pytest.approx(0.3, abs=1e-6)
-    planned = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05, target=0.3)
+    planned = certified(wrong, rule, 0.5, target=0.3)
     grid = planned_grid(ball=ball_of(rule), radii=[0.5], n_clients=60, delta=0.05)
     value = ball_mixture(
         losses=np.array(wrong) / 20,
@@ -97,13 +98,13 @@ def test_the_target_breaks_where_the_curve_meets_it(rule: str) -> None:
         bets=product_mixture_bets(weights=BET_WEIGHTS),
     )
     assert float(value) == pytest.approx(0.3, abs=1e-6)
-    never = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05, target=0.05)
+    never = certified(wrong, rule, 0.5, target=0.05)
     assert np.isnan(never.breaking)
 
 
 def test_a_pool_and_independent_clients_pay_the_same_and_say_what_they_are() -> None:
     wrong = [1, 2, 3, 2] * 10
-    free = certify_populations(scored(wrong), rule="kl_ball", radii=(0.1,), delta=0.05)
+    free = certified(wrong, "kl_ball", 0.1)
     pool = certify_populations(
         scored(wrong, sampling="finite-pool", pool=60), rule="kl_ball", radii=(0.1,), delta=0.05
     )
@@ -119,7 +120,3 @@ def test_a_pool_and_independent_clients_pay_the_same_and_say_what_they_are() -> 
     few = scored(wrong, sampling="finite-pool", pool=45)
     with pytest.raises(InputError, match="at least 10 clients"):
         certify_populations(few, rule="kl_ball", radii=(0.1,), delta=0.05)
-
-
-def test_every_rule_names_a_ball() -> None:
-    assert [ball_of(rule) for rule in RULES] == ["tv", "kl", "chi2", "subgroup"]
