@@ -7,19 +7,24 @@ import numpy as np
 import pytest
 import torch
 
-from latecomer.eval.federation.groups import build_federation
+from latecomer.eval.federation.groups import Group, build_federation
 from latecomer.eval.measures.likeness import (
     class_proportions,
     descriptors,
     rank_correlations,
 )
+from latecomer.eval.measures.of_a_model import choice_rows, next_client
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.routes.registry import read_cell
+from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.setup import setup_of
+from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
+from latecomer.models.methods import make_method
 from latecomer.models.task.task import make_task
+from latecomer.models.traffic import random_population
 
 RAW = {
     "study": "tiny",
@@ -199,3 +204,67 @@ def test_the_error_on_training_data_is_that_of_the_served_model_on_its_support()
             wrong = model(support.x).argmax(dim=1) != support.labels()
         assert row["value"] == pytest.approx(wrong.double().mean().item())
         assert row["n_query"] == len(support)
+
+
+def test_a_mean_for_each_group_and_number_chosen():
+    task = make_task(input_shape=(4,), n_classes=3)
+    clients, method = random_population(task, 6), make_method("knn_per")
+    state = train(method, task, clients, TrainConfig(2, 2, 2, 4), seed=0)
+    groups = [Group(name, "none", None, clients) for name in ("seen", "novel")]
+    rows = choice_rows(method, task, state, groups, classes="all")
+    assert [(row["group"], row["metric"]) for row in rows] == [
+        *(("seen", "knn_k"), ("seen", "knn_weight"), ("novel", "knn_k"), ("novel", "knn_weight")),
+    ]
+    for row in rows:
+        chosen = [
+            method.choices(
+                task, state, clients.support_of(i), member=i if row["group"] == "seen" else None
+            )[row["metric"]]
+            for i in range(6)
+        ]
+        assert row["value"] == sum(chosen) / 6
+        assert (row["n_clients"], row["aggregation"]) == (6, "per-client")
+
+
+def test_no_rows_where_nothing_is_chosen():
+    task = make_task(input_shape=(4,), n_classes=3)
+    clients, method = random_population(task, 6), make_method("fedavg")
+    state = train(method, task, clients, TrainConfig(1, 2, 1, 4), seed=0)
+    seen = Group("seen", "none", None, clients)
+    assert choice_rows(method, task, state, [seen], classes="all") == []
+
+
+def intervals_of(wrong, n):
+    scores = [ClientScore(i, n, n, int(w), 0.5) for i, w in enumerate(wrong)]
+    rows, _ = next_client(SimpleNamespace(held_out={"deterministic": scores}))
+    return rows
+
+
+@pytest.mark.theory
+def test_the_interval_holds_a_new_clients_true_error_about_as_often_as_it_says():
+    rng, inside = np.random.default_rng(0), []
+    for _ in range(400):
+        true = np.clip(rng.normal(0.3, 0.07, 41), 0, 1)
+        wrong = rng.binomial(200, true[:40])
+        (row,) = intervals_of(wrong, 200)
+        inside.append(row["lower"] <= true[40] <= row["upper"])
+    assert 0.86 <= np.mean(inside) <= 0.94
+
+
+def test_clients_without_any_error_have_an_interval_that_is_no_certificate():
+    (row,) = intervals_of([0, 0, 0, 12], 12)
+    assert 0 <= row["lower"] <= row["value"] <= row["upper"] <= 1
+    assert row["rigorous"] is False
+    assert intervals_of([1, 2], 12) == []
+
+
+def test_spread_between_clients_widens_it():
+    even = intervals_of([6] * 30, 24)[0]
+    spread = intervals_of([0, 12] * 15, 24)[0]
+    assert spread["upper"] - spread["lower"] > 2 * (even["upper"] - even["lower"])
+
+
+def test_the_interval_of_a_few_counts():
+    (row,) = intervals_of([2 + i % 3 for i in range(30)], 12)
+    found = [round(row[name], 2) for name in ("lower", "value", "upper")]
+    assert found == [0.24, 0.26, 0.28]

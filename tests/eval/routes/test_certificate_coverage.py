@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from routed import limit
 
 from latecomer.bounds.held_out.counting import clopper_pearson
@@ -31,6 +32,15 @@ pytestmark = [pytest.mark.theory, pytest.mark.nightly]
 RUNS = 1000
 DELTA = 0.2  # large, so that a rule that spends too much of it is seen
 THRESHOLD = 0.25
+CELL = yaml.safe_load("""
+study: toy
+kind: method
+model: {}
+train: {rounds: 1, cohort: 4, local_steps: 3, batch_size: 8}
+evaluation: {classes: all}
+shifts: {}
+bounds: []
+""")
 HERE = Path(__file__).parents[1]
 
 
@@ -52,25 +62,15 @@ def cell(toy: str, seed: int, kind: str, method: dict, folds: int, rules: tuple)
     split |= {"seed": seed, "query": 0.3, "validation": 0.0}
     split |= {"reserve": 0.0} if kind == "by_class" else {"samples_per_client": 16, "held_out": 0.5}
     shared = {"route": "r0", "folds": folds, "shifts": False, "per_seed": "each"}
-    return {
-        "study": "toy",
-        "kind": "method",
-        "data": {"name": "npz", "path": toy},
-        "split": split,
-        "model": {},
-        "method": method,
-        "train": {"rounds": 1, "cohort": 4, "local_steps": 3, "batch_size": 8},
-        "evaluation": {"classes": "all"},
-        "shifts": {},
-        "bounds": [],
-        "certificates": [
-            *({**shared, "rule": rule, "delta": DELTA} for rule in rules),
-            {**shared, "rule": "conformal", "alpha": DELTA},
-            {**shared, "rule": "fraction_above", "thresholds": [THRESHOLD], "delta": DELTA},
-            {**shared, "rule": "error_curve", "delta": DELTA},
-        ],
-        "seed": seed,
-    }
+    certificates = [
+        *({**shared, "rule": rule, "delta": DELTA} for rule in rules),
+        {**shared, "rule": "conformal", "alpha": DELTA},
+        {**shared, "rule": "fraction_above", "thresholds": [THRESHOLD], "delta": DELTA},
+        {**shared, "rule": "error_curve", "delta": DELTA},
+    ]
+    data = {"name": "npz", "path": toy}
+    about = {"data": data, "split": split, "method": method, "certificates": certificates}
+    return {**CELL, **about, "seed": seed}
 
 
 def client_errors(rows: list[dict], group: str) -> np.ndarray:
