@@ -43,6 +43,7 @@ from latecomer.eval.scoring.scores import (
     gap_row,
     group_rows,
     group_score,
+    score_rows,
 )
 from latecomer.eval.settings.cell import DenoisingCell, SplitCell, TrainingCell
 from latecomer.eval.settings.study_sections import Bounds, bound_names
@@ -324,8 +325,7 @@ def evaluate_whole(
     for predictor in setup.method.predictors:
         scores = setup.score(state, group, predictor=predictor)
         common: Row = {"classes": setup.classes, "predictor": predictor}
-        rows += client_rows(group, scores, common)
-        rows += group_rows(group, group_score(scores), common)
+        rows += score_rows(group, scores, common)
     named = {"personalization": setup.personalization, "round": cell.train.rounds}
     return Outcome([{**row, **named} for row in rows], {})
 

@@ -56,13 +56,7 @@ def _sentence(text: str) -> str:
 
 
 def command_list() -> str:
-    """Return every command with what it does and lines to start from.
-
-    Examples
-    --------
-    >>> "## latecomer status" in command_list().splitlines()
-    True
-    """
+    """Return every command with what it does and lines to start from."""
     return "\n\n".join(
         f"## {name}\n\n{does}\n\n{lines}"
         for name, does, lines in _commands(typer.main.get_command(app), "latecomer")
@@ -82,13 +76,7 @@ def _commands(group: click.Command, called: str) -> Iterator[tuple[str, str, str
 
 
 def method_list() -> str:
-    """Return which method makes what for a new client, then every method with its settings.
-
-    Examples
-    --------
-    >>> "| `lambda_h` |" in method_list()
-    True
-    """
+    """Return which method makes what for a new client, then every method with its settings."""
     told = {name: entries.method(name) for name in known_names()}
     made: dict[tuple[str, str], list[str]] = {}
     for name, one in told.items():
@@ -102,13 +90,7 @@ def method_list() -> str:
 
 
 def data_set_list() -> str:
-    """Return every data set with the keys that its reader takes.
-
-    Examples
-    --------
-    >>> "### digits" in data_set_list().splitlines()
-    True
-    """
+    """Return every data set with the keys that its reader takes."""
     told = (entries.dataset(name) for name in DATASETS)
     return "\n\n".join(
         _entry(Described(one.name, one.says, {}, one.settings, one.example)) for one in told
@@ -116,13 +98,7 @@ def data_set_list() -> str:
 
 
 def shift_table() -> str:
-    """Return the built-in shifts.
-
-    Examples
-    --------
-    >>> "| `blur` | Gaussian blur" in shift_table()
-    True
-    """
+    """Return the built-in shifts."""
     lines = ["| shift | what it does | severity | images only | no certificate, for it |"]
     lines.append("|---|---|---|---|---|")
     for name in SHIFTS:
@@ -132,13 +108,7 @@ def shift_table() -> str:
 
 
 def network_lists() -> str:
-    """Return the target networks and the encoders.
-
-    Examples
-    --------
-    >>> "- `lenet`" in network_lists()
-    True
-    """
+    """Return the target networks and the encoders."""
     homes = {
         "Target networks (`model.target`)": "latecomer.models.task.targets.TARGETS",
         "Encoders that read labels (`model.encoder`)": "latecomer.models.generators.encoders"
@@ -154,13 +124,7 @@ def network_lists() -> str:
 
 
 def rule_tables() -> str:
-    """Return which rule is for what, then each of them.
-
-    Examples
-    --------
-    >>> rule_tables().splitlines()[0]
-    '| to be bounded | independent clients | a finite pool |'
-    """
+    """Return which rule is for what, then each of them."""
     lines = ["| to be bounded | independent clients | a finite pool |", "|---|---|---|"]
     for states, words in RULE_STATES.items():
         own = [rule for rule in RULES.values() if rule.states == states]
@@ -187,13 +151,7 @@ def _first_default(names: list[str]) -> str:
 
 
 def bound_tables() -> str:
-    """Return which bound is for which question, then every one by family.
-
-    Examples
-    --------
-    >>> "| [`maurer`](/api/bounds.md#latecomer.bounds." in bound_tables()
-    True
-    """
+    """Return which bound is for which question, then every one by family."""
     page = README.read_text("utf-8")
     asked = page.partition("## Which bound for which question")[2].partition("\n\n|")[2]
     parts = [f"|{asked.partition(chr(10) * 2)[0]}"]
@@ -213,13 +171,7 @@ def _family(family: str) -> Iterator[str]:
 
 
 def column_table() -> str:
-    """Return the columns of ``rows.csv``, then those of the frames that reports make of it.
-
-    Examples
-    --------
-    >>> "| `n_support` |" in column_table()
-    True
-    """
+    """Return the columns of ``rows.csv``, then those of the frames that reports make of it."""
     lines = ["| column of `rows.csv` | what it holds |", "|---|---|"]
     lines += [f"| `{name}` | {cell(says)} |" for name, says in MEANINGS.items()]
     lines += ["", "| frame | what it holds | columns |", "|---|---|---|"]

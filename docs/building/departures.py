@@ -21,15 +21,7 @@ _NOWHERE = {
 
 
 def deviation_table(which: str) -> str:
-    """Return the departures of methods, ``all`` or one, from paper and code, as a table.
-
-    Examples
-    --------
-    >>> "| code | " in deviation_table("pefll")
-    True
-    >>> deviation_table("fedavg").splitlines()[-1].split(" | ")[1:]
-    ['code', 'It was not held against code of its authors.', 'not known |']
-    """
+    """Return the departures of methods, ``all`` or one, from paper and code, as a table."""
     lines = ["| method | differs from | what differs | moves a number |", "|---|---|---|---|"]
     for name, told in method_facts().items():
         if which not in ("all", name):
@@ -91,6 +83,13 @@ def _rows(run: str) -> pd.DataFrame:
     return pd.read_csv(rows_file(REFERENCE / run), keep_default_na=False, low_memory=False)
 
 
+def _artifact(run: str, method: str, name: str) -> pd.DataFrame:
+    """Return a table that the one cell of a method left behind."""
+    rows = _rows(run)
+    (cell,) = {*rows.loc[rows["label"] == method, "cell"]}
+    return pd.read_csv(cells_of(REFERENCE / run) / cell / "artifacts" / f"{name}.csv")
+
+
 def _right(run: str, method: str, group: str) -> pd.Series:
     """Return the mean share of samples that are right, by seed."""
     rows = _rows(run)
@@ -102,9 +101,7 @@ def _right(run: str, method: str, group: str) -> pd.Series:
 
 def _picked_and_last(method: str, run: str) -> str:
     """Say what is right of seen clients' samples at the check that was picked, and at the last."""
-    rows = _rows(run)
-    (cell,) = {*rows.loc[rows["label"] == method, "cell"]}
-    curve = pd.read_csv(cells_of(REFERENCE / run) / cell / "artifacts" / "training_curve.csv")
+    curve = _artifact(run, method, "training_curve")
     errors = curve.pivot(index="round", columns="group", values="error")
     right, picked, last = 1 - errors["seen"], errors["validation"].idxmin(), errors.index.max()
     return (
@@ -116,10 +113,6 @@ def _picked_and_last(method: str, run: str) -> str:
 
 def _by_rate(method: str, run: str) -> str:
     """Say what is right of seen clients that were refitted as new clients, by rate."""
-    rows = _rows(run)
-    (cell,) = {*rows.loc[rows["label"] == method, "cell"]}
-    tried = pd.read_csv(cells_of(REFERENCE / run) / cell / "artifacts" / "newcomer_rates.csv")
-    said = [
-        f"{100 - 100 * one['error']:.1f}% at {one['rate']:g}" for one in tried.to_dict("records")
-    ]
+    tried = _artifact(run, method, "newcomer_rates").to_dict("records")
+    said = [f"{100 - 100 * one['error']:.1f}% at {one['rate']:g}" for one in tried]
     return f"of seen clients refitted as new clients {', '.join(said)} (`{run}`)"

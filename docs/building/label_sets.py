@@ -23,13 +23,7 @@ _HEADS = (
 
 
 def set_tables(run: str) -> str:
-    """Return what a kept run's first screen says of sets, and a table a score.
-
-    Examples
-    --------
-    >>> "| GLMM | 24.0% | 91.2% | 1.40 |" in set_tables("people-sets")
-    True
-    """
+    """Return what a kept run's first screen says of sets, and a table a score."""
     material = Material.of(load_run(REFERENCE / run))
     answer = answer_sets(material)
     if answer is None:

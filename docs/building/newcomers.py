@@ -6,13 +6,7 @@ __all__ = ["newcomer_table"]
 
 
 def newcomer_table(which: str) -> str:
-    """Return what a new client gets of methods, ``all`` or one, as a table.
-
-    Examples
-    --------
-    >>> print(newcomer_table("fedavg").splitlines()[-1])
-    | FedAvg (`fedavg`) | none | 0 | the one model | 0 | 1 | 4,538 | 0 |
-    """
+    """Return what a new client gets of methods, ``all`` or one, as a table."""
     heads = ("method", "labels", "points, at least", "what it gets", "steps", "rounds")
     numbers = (f"sent to it ({SUPPORT} points)", "sent by it")
     lines = ["| " + " | ".join((*heads, *numbers)) + " |", "|---|---|--:|---|--:|--:|--:|--:|"]

@@ -139,13 +139,7 @@ def name_list(names: str) -> str:
 
 
 def front_door_table() -> str:
-    """Return the functions of the package itself: how each is called, and what it does.
-
-    Examples
-    --------
-    >>> "latecomer.run(" in front_door_table()
-    True
-    """
+    """Return the functions of the package itself: how each is called, and what it does."""
     entries = []
     for name, full in homes("latecomer"):
         link = f"### [latecomer.{name}]({place_of(full)})"

@@ -171,13 +171,7 @@ def _heading(place: str) -> str:
 
 
 def study_file() -> str:
-    """Return every section of a study file, the kinds of splits and the routes among them.
-
-    Examples
-    --------
-    >>> "| `cohort` | Clients drawn a round" in study_file()
-    True
-    """
+    """Return every section of a study file, the kinds of splits and the routes among them."""
     parts = []
     for place, model in _sections().items():
         parts += [_heading(place), _said(model), setting_table(settings_of(model))]

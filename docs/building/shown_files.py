@@ -14,13 +14,6 @@ def shown_file(name: str) -> str:
     """Return a file of ``docs/examples`` as a block of code, or the part behind a colon of it.
 
     A part lies between the lines ``# shown as PART:`` and ``# end of PART``.
-
-    Examples
-    --------
-    >>> print(shown_file("adapters/pfllib.py:user").splitlines()[0])
-    ```python
-    >>> "title" in shown_file("add_a_shift.py")
-    True
     """
     file, _, part = name.partition(":")
     path = EXAMPLES / file

@@ -15,13 +15,7 @@ _STATES = {
 
 
 def bound_table(data: str) -> str:
-    """Return the bound of every state of a data set's clients with its parts, as a table.
-
-    Examples
-    --------
-    >>> "| trained on the bound |" in bound_table("digits")
-    True
-    """
+    """Return the bound of every state of a data set's clients with its parts, as a table."""
     rows = pd.read_csv(ROWS)
     own = rows[rows["data"] == data]
     pilot, own = own[own["seed"] >= 100], own[own["seed"] < 100]

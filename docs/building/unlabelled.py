@@ -30,11 +30,6 @@ def unlabelled_table(run: str) -> str:
     """Return what a kept run answers, and a table of new clients' errors, a row a method.
 
     Differences are paired over clients; intervals hold 95%, Holm's correction is over all pairs.
-
-    Examples
-    --------
-    >>> "| PFL-nearest | 35.5% (32.1% to 38.8%) |" in unlabelled_table("without-labels-people")
-    True
     """
     material = Material.of(load_run(REFERENCE / run))
     errors = client_errors(material.rows)

@@ -15,13 +15,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
-from torch import Tensor
 
 from latecomer.bounds.checks import real
 from latecomer.eval.federation.distances import token_counts
 from latecomer.eval.federation.groups import Federation, Group
 from latecomer.eval.results.rows import Artifact
-from latecomer.eval.scoring.serving import MASKS, client_generator, misclassified
+from latecomer.eval.scoring.serving import client_generator, known_classes, share_wrong
 from latecomer.eval.training.setup import TrainedModel
 from latecomer.models.engine.method import FixedWeights, Method, Predictor
 from latecomer.models.task.clients import Clients
@@ -43,16 +42,7 @@ def model_spread(models: Sequence[Params]) -> float:
 
     .. math:: \sqrt{\frac{\sum_i \|\theta_i - \bar\theta\|^2}{\sum_i \|\theta_i\|^2}}
 
-    Between 0, where all models are equal, and 1, where they cancel.
-
-    Parameters
-    ----------
-    models : sequence of dict of str to Tensor
-        Weights of each client's model, at least one.
-
-    Returns
-    -------
-    float
+    Between 0, where all models are equal, and 1, where they cancel. There is at least one.
 
     Examples
     --------
@@ -80,20 +70,11 @@ def blindness_rows(
 ) -> list[dict[str, Any]]:
     """Measure on seen clients whether each has a model of its own, and whether it matters.
 
-    Rows ``model_spread``, see :func:`model_spread`, with a warning as ``message`` below
-    ``BLIND_BELOW`` where the method is said to be personalised; and ``swap_cost``, the mean over
-    clients of the query error under another client's model (the next one's; ids are permuted) minus
-    that under their own. No rows for methods that serve seen clients by training, and no spread
-    where a model is not a set of weights.
-
-    Parameters
-    ----------
-    method, task, state
-        The trained method.
-    seen : Group
-        The seen clients; the first ``COMPARED`` of them are looked at.
-    classes, predictor, seed
-        As for :func:`latecomer.eval.scoring.serving.score_group`.
+    The first ``COMPARED`` clients are looked at. Rows ``model_spread``, see :func:`model_spread`,
+    with a warning as ``message`` below ``BLIND_BELOW`` where the method is said to be personalised;
+    and ``swap_cost``, the mean over clients of the query error under another client's model (the
+    next one's; ids are permuted) minus that under their own. No rows for methods that serve seen
+    clients by training, and no spread where a model is not a set of weights.
     """
     clients = seen.clients
     n = min(COMPARED, len(clients))
@@ -112,7 +93,9 @@ def blindness_rows(
     ]
 
     def error(index: int, model: Predictor) -> float:
-        return _query_error(model, task, clients, index, classes)
+        query, known = clients.query_of(index), known_classes(task, clients.support_of(index))
+        with torch.no_grad():
+            return share_wrong(model(query.x), known, query.labels(), classes=classes)
 
     costs = [error(i, served[(i + 1) % n]) - error(i, served[i]) for i in range(n)]
     where = {**seen.condition(), "n_clients": n, "predictor": predictor, "classes": classes}
@@ -124,17 +107,6 @@ def blindness_rows(
     blind = spread < BLIND_BELOW and method.personalization != "global"
     told = "serves all clients (nearly) the same model" if blind else ""
     return [{**where, "metric": "model_spread", "value": spread, "message": told}, *rows]
-
-
-def _query_error(model: Predictor, task: Task, clients: Clients, index: int, classes: str) -> float:
-    """Return a model's error on a client's query data, absent classes masked as the rows say."""
-    query, known = clients.query_of(index), clients.support_of(index).labels()
-    with torch.no_grad():
-        logits = model(query.x)
-    held: Tensor = torch.zeros(task.n_classes, dtype=torch.bool, device=logits.device)
-    held[known] = True
-    wrong = misclassified(MASKS[classes](logits, held), query.labels())
-    return float(wrong.double().mean())
 
 
 Floats = NDArray[np.float64]
@@ -229,9 +201,7 @@ def correlations_of(
     )
 
 
-def descriptor_findings(
-    method: Method, task: Task, state: State, federation: Federation
-) -> tuple[list[dict[str, Any]], Mapping[str, Artifact]]:
+def descriptors(model: TrainedModel) -> tuple[list[dict[str, Any]], Mapping[str, Artifact]]:
     """Return rows ``spearman`` of new clients and the artifact ``descriptors``.
 
     The artifact has, for seen and new clients, ``descriptor`` ``[n, dim]``,
@@ -240,6 +210,7 @@ def descriptor_findings(
     clients are left out where the method must train to describe them, and there is nothing for
     methods without descriptors. Held-out clients are not looked at.
     """
+    method, task, state, federation = model.method, model.task, model.state, model.federation
     described = [
         (group, own)
         for group in (federation.seen, federation.novel)
@@ -323,16 +294,9 @@ def rank_p(distance: ArrayLike, held_out: ArrayLike) -> Floats:
 class SeenClients:
     """Where the seen clients' inputs lie, and how their descriptors spread.
 
-    Attributes
-    ----------
-    centre : ndarray of shape [D]
-        Mean of their inputs.
-    onto : ndarray of shape [D, m]
-        Principal directions of their inputs, at most `BANDS`' last many.
-    mean : ndarray of shape [d]
-        Mean of their descriptors.
-    precision : ndarray of shape [d, d]
-        Inverse of the descriptors' covariance, shrunk (Ledoit, Wolf, 2004).
+    The mean ``[D]`` of their inputs, which go ``onto`` principal directions ``[D, m]``, at most
+    `BANDS`' last many; the mean ``[d]`` of their descriptors, and the inverse ``[d, d]`` of these
+    descriptors' covariance, shrunk (Ledoit, Wolf, 2004).
     """
 
     centre: Floats

@@ -9,7 +9,7 @@ points are not normal. The certificate beside it is about a mean and is proved.
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,10 @@ import torch
 from latecomer.bounds import hartung_knapp
 from latecomer.eval.devices import wait_for
 from latecomer.eval.federation.groups import Federation, Group
-from latecomer.eval.measures.likeness import descriptor_findings
 from latecomer.eval.measures.registry import MEASURES
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.scoring.label_shift import ByBbse
-from latecomer.eval.scoring.scores import ClientScore, client_rows
+from latecomer.eval.scoring.scores import client_rows
 from latecomer.eval.scoring.serving import served_models
 from latecomer.eval.training.setup import Setup, TrainedModel
 from latecomer.models.engine.method import Method, versions
@@ -32,6 +31,8 @@ from latecomer.models.task.heads import head_names
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
+Findings = tuple[list[dict[str, Any]], Mapping[str, Artifact]]
+
 
 def choice_rows(
     method: Method, task: Task, state: State, groups: Iterable[Group], *, classes: str
@@ -39,16 +40,8 @@ def choice_rows(
     """Return a row for each group and each number that serving chooses: its mean over clients.
 
     The metrics are the names that ``method.choices`` gives, ``knn_weight`` for instance; no rows
-    for methods that choose nothing. Query data are not read.
-
-    Parameters
-    ----------
-    method, task, state
-        The trained method.
-    groups : iterable of Group
-        Unshifted; the group ``seen`` is asked as seen clients, others as new clients.
-    classes : str
-        Masking of absent classes, as the other rows have it.
+    for methods that choose nothing. Groups are unshifted; ``seen`` is asked as seen clients, others
+    as new clients. Query data are not read.
     """
     rows = []
     for group in groups:
@@ -98,26 +91,14 @@ _FEWEST = 3
 _WHY = "asymptotic: it holds for many clients with many points whose errors are normal"
 
 
-def next_client_rows(held_out: Mapping[str, Sequence[ClientScore]]) -> list[dict[str, Any]]:
+def next_client(model: TrainedModel) -> Findings:
     """Return a row ``next_client_interval`` for each predictor of a model; none below 3 clients.
 
     ``value`` is the estimated mean over clients, ``lower`` and ``upper`` the interval for the next
     client's error, cut to [0, 1].
-
-    Parameters
-    ----------
-    held_out : mapping of str to sequence of ClientScore
-        Scores of the held-out clients by predictor.
-
-    Examples
-    --------
-    >>> scores = [ClientScore(i, 12, 12, 2 + i % 3, 0.5) for i in range(30)]
-    >>> (row,) = next_client_rows({"deterministic": scores})
-    >>> [round(row[name], 2) for name in ("lower", "value", "upper")], row["rigorous"]
-    ([0.24, 0.26, 0.28], False)
     """
-    rows = []
-    for predictor, scores in held_out.items():
+    rows: list[dict[str, Any]] = []
+    for predictor, scores in model.held_out.items():
         if len(scores) < _FEWEST:
             continue
         n = np.array([score.n_query for score in scores], dtype=np.float64)
@@ -139,15 +120,7 @@ def next_client_rows(held_out: Mapping[str, Sequence[ClientScore]]) -> list[dict
                 "message": _WHY,
             }
         )
-    return rows
-
-
-Findings = tuple[list[dict[str, Any]], Mapping[str, Artifact]]
-
-
-def descriptors(model: TrainedModel) -> Findings:
-    """Return what `descriptor_findings` says of a model."""
-    return descriptor_findings(model.method, model.task, model.state, model.federation)
+    return rows, {}
 
 
 def mix_and_match(model: TrainedModel) -> Findings:
@@ -231,11 +204,6 @@ def training_error(model: TrainedModel) -> Findings:
         for row in client_rows(model.federation.seen, scores, {"predictor": predictor}):
             rows.append({**row, "metric": "training_error"})
     return rows, {}
-
-
-def next_client(model: TrainedModel) -> Findings:
-    """Return what `next_client_rows` says of a model."""
-    return next_client_rows(model.held_out), {}
 
 
 def _messages(model: TrainedModel, n_support: int) -> tuple[int, int | str, int | str]:

@@ -34,7 +34,7 @@ from latecomer.models.generators.hypernetworks import SizedHypernetwork, padded,
 from latecomer.models.posteriors import PosteriorNorms
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.objectives import pulled_back
-from latecomer.models.task.state import Params, State, detached, move, part, row
+from latecomer.models.task.state import Params, State, detached, leaves, move, part, row
 from latecomer.models.task.task import Task
 
 _JOINT_RULE = LocalSGD(0.05, 0.9, 0.0, 10.0)
@@ -45,18 +45,9 @@ _DIRECTIONS = 8
 
 @dataclass(frozen=True)
 class Constant:
-    """One input of a bound.
+    """One input of a bound: argument of the calculator, value, where the number comes from.
 
-    Attributes
-    ----------
-    name : str
-        The calculator's argument.
-    value : float
-        The argument's value.
-    provenance : str
-        Where the number comes from.
-    estimate : bool
-        True when the theorem's constant could be larger.
+    It is an estimate if the theorem's constant could be larger.
     """
 
     name: str
@@ -82,20 +73,13 @@ def dense_dimension(task: Task) -> Constant:
 def loss_lipschitz(task: Task, clients: Clients, thetas: Params) -> Constant:
     """Largest gradient norm of a client's support loss at its own weights.
 
-    Parameters
-    ----------
-    task : Task
-    clients : Clients
-        The seen clients.
-    thetas : dict of str to Tensor
-        Each client's weights, client axis first.
+    ``thetas`` are each client's weights, client axis first.
     """
     largest = 0.0
     for index in range(len(clients)):
         support = clients.support_of(index)
-        leaves = {k: v.detach().requires_grad_() for k, v in row(thetas, index).items()}
-        loss = task.loss(leaves, support.x, support.labels())
-        grads = torch.autograd.grad(loss, list(leaves.values()))
+        own = leaves(row(thetas, index))
+        grads = torch.autograd.grad(task.loss(own, support.x, support.labels()), [*own.values()])
         largest = max(largest, float(get_total_norm(grads)))
     return Constant(
         "loss_lipschitz",
@@ -105,33 +89,17 @@ def loss_lipschitz(task: Task, clients: Clients, thetas: Params) -> Constant:
     )
 
 
-def _spectral_norm(weight: Tensor) -> float:
-    return float(torch.linalg.matrix_norm(weight.double(), ord=2))
-
-
 def hypernetwork_constants(
     task: Task, state: State, clients: Clients, *, seed: int, sizes: Sequence[str] = ()
 ) -> tuple[Constant, ...]:
     """Dimensions, radius and Lipschitz constants of a hypernetwork with an embedding per client.
 
-    Parameters
-    ----------
-    task : Task
-    state : State
-        Hypernetwork weights under ``hyper`` on the server, ``embedding`` with the clients.
-    clients : Clients
-        The seen clients.
-    seed : int
-        Seed of the directions along which the Lipschitz constant in the weights is probed.
-    sizes : sequence of str
-        The method's target networks of several sizes; each client's is under ``size``. The
-        hypernetwork then includes all heads, and Lipschitz constants hold for every size. The
-        padding of the smaller nets is constant and has no gradient, so that it adds to no norm.
-
-    Returns
-    -------
-    tuple of Constant
-        Named after the arguments of ``latecomer.bounds.pfedhn_eps``.
+    Named after the arguments of ``latecomer.bounds.pfedhn_eps``. The state has the hypernetwork's
+    weights under ``hyper`` on the server, ``embedding`` with the clients. ``seed`` is of the
+    directions along which the Lipschitz constant in the weights is probed. ``sizes`` are the
+    method's target networks of several sizes; each client's is under ``size``. The hypernetwork
+    then includes all heads, and Lipschitz constants hold for every size. The padding of the smaller
+    nets is constant and has no gradient, so that it adds to no norm.
     """
     hyper = detached(part(state.server, "hyper"))
     embeddings = state.clients["embedding"].detach()
@@ -176,35 +144,32 @@ def _radius(hyper: Mapping[str, Tensor], embeddings: Tensor) -> float:
 
 
 def _descriptor_lipschitz(hyper: Mapping[str, Tensor]) -> float:
-    trunk = math.prod(
-        _spectral_norm(weight)
+    norms = {
+        name: float(torch.linalg.matrix_norm(weight.double(), ord=2))
         for name, weight in hyper.items()
-        if name.startswith("trunk") and name.endswith(".weight")
-    )
-    heads = sum(
-        _spectral_norm(weight) ** 2
-        for name, weight in hyper.items()
-        if name.startswith("heads.") and name.endswith(".weight")
-    )
+        if name.endswith(".weight")
+    }
+    trunk = math.prod(norm for name, norm in norms.items() if name.startswith("trunk"))
+    heads = sum(norm**2 for name, norm in norms.items() if name.startswith("heads."))
     return trunk * math.sqrt(heads)
 
 
 def _weight_lipschitz(
     net: SizedHypernetwork, hyper: Params, embeddings: Tensor, size: Tensor, seed: int
 ) -> float:
-    leaves = {name: weight.detach().requires_grad_() for name, weight in hyper.items()}
+    eta = leaves(hyper)
     generator = torch.Generator().manual_seed(seed)
     largest = 0.0
     for _ in range(_DIRECTIONS):
         member = int(torch.randint(len(embeddings), (1,), generator=generator))
         only = slice(member, member + 1)
-        made = net(leaves, embeddings[only], size[only].to(embeddings.device))
+        made = net(eta, embeddings[only], size[only].to(embeddings.device))
         # The padding of a smaller net has no gradient: a direction into it would not count.
         shapes = dict(net.parts[int(size[member])][1].shapes)
         drawn = {k: torch.randn(1, *shapes[k], generator=generator) for k in made}
         directions = [padded(drawn[k], v.shape).to(v) for k, v in made.items()]
         norm = get_total_norm(directions)
-        slopes = pulled_back([*made.values()], [d / norm for d in directions], [*leaves.values()])
+        slopes = pulled_back([*made.values()], [d / norm for d in directions], [*eta.values()])
         largest = max(largest, float(get_total_norm(slopes)))
     return largest
 
@@ -215,15 +180,8 @@ def joint_error(
     """Source plus target error of one net trained on half of both, measured on the other halves.
 
     An estimate of lambda = min_h (eps_S(h) + eps_T(h)): the net found need not be the best one, and
-    its errors are measured on samples.
-
-    Parameters
-    ----------
-    task : Task
-    source, target : tuple of Tensor
-        Standardised inputs and labels of both domains.
-    seed : int
-        Seed of the halves, initial weights and minibatches.
+    its errors are measured on samples. Both domains are standardised inputs and labels; ``seed`` is
+    of the halves, initial weights and minibatches.
     """
     generator = torch.Generator().manual_seed(seed)
     fit: list[tuple[Tensor, Tensor]] = []

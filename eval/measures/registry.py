@@ -11,12 +11,7 @@ PUBLISHED: Mapping[str, Published] = declared("latecomer.eval.measures.kinds", "
 
 
 def bound_called(name: str, *, trusted: bool = False) -> Published:
-    """Return a published bound by its name, or one's own by its place.
-
-    Raises
-    ------
-    KeyError
-        There is no published bound of this name.
+    """Return a published bound by its name (KeyError if there is none), or one's own by its place.
 
     Examples
     --------

@@ -35,19 +35,10 @@ _PROBE = 1e-3  # probing distance, relative to the norm of the parameters
 def steepest(
     gradient_at: Callable[[Params], Params], point: Mapping[str, Tensor], gradient: Params
 ) -> float:
-    """Return how fast a gradient changes: a lower estimate of its Lipschitz constant.
+    """Return how fast a gradient changes at a point: a lower estimate of its Lipschitz constant.
 
     Takes differences over a short step, first along the gradient, then along the change found: a
     power iteration for the largest curvature.
-
-    Parameters
-    ----------
-    gradient_at : callable
-        Maps parameters to the gradient there.
-    point : mapping of str to Tensor
-        Where.
-    gradient : dict of str to Tensor
-        The gradient at ``point``.
     """
     point, direction = detached(point), gradient
     step, largest = _PROBE * norm_of(point), 0.0
@@ -68,16 +59,7 @@ def jacobian_norm(
     """Return a lower estimate of the spectral norm of a Jacobian, by power iteration.
 
     Each value compared is the norm of the transposed Jacobian applied to a unit vector, so that
-    none exceeds the spectral norm; differences only choose the next vector.
-
-    Parameters
-    ----------
-    function : callable
-        Maps parameters to a table of tensors.
-    point : mapping of str to Tensor
-        Where.
-    rng : numpy.random.Generator
-        Draws the first vector.
+    none exceeds the spectral norm; differences only choose the next vector, and ``rng`` the first.
     """
     eta = leaves(point)
     with torch.enable_grad():
@@ -120,18 +102,10 @@ _STREAM = 31
 
 @dataclass(frozen=True, eq=False)
 class Slope:
-    """The objective and its gradient at a state.
+    """The objective F and its gradient, in the weights of hypernetwork and encoder, at a state.
 
-    Attributes
-    ----------
-    objective : float
-        F.
-    gradient : dict of str to Tensor
-        Gradient of F in the weights of hypernetwork and encoder.
-    dissimilarity : float
-        Root of the mean squared distance between the clients' gradients and their mean.
-    loss_gradients : tuple of float
-        Norm of each client's gradient in its own weights.
+    With the root of the mean squared distance between the clients' gradients and their mean, and
+    the norm of each client's gradient in its own weights.
     """
 
     objective: float
@@ -160,22 +134,7 @@ def converging(
 
 
 def slope(method: GeneratedClients, task: Task, state: State, clients: Clients) -> Slope:
-    """Return the objective over all seen clients and its gradient, one client after another.
-
-    Parameters
-    ----------
-    method : GeneratedClients
-        Gives the regularisers.
-    task : Task
-    state : State
-        Where F is differentiated.
-    clients : Clients
-        The seen clients, labelled.
-
-    Returns
-    -------
-    Slope
-    """
+    """Differentiate F at a state of the seen clients, with the method's regularisers."""
     eta = leaves(hypernetworks.weights_of(state.server))
     n = len(clients)
     total, spread, norms = 0.0, 0.0, []
@@ -211,23 +170,12 @@ def quantities(
 ) -> dict[str, float]:
     """Return all quantities of ``latecomer.bounds.pefll_31``, at one state.
 
-    Parameters
-    ----------
-    method, task, state, clients
-        As for :func:`slope`.
-    batch_size : int
-        Batch size of local steps and of descriptors.
-    seed, rounds_done : int
-        Key of the few draws made here: batches, and directions to start from.
-
-    Returns
-    -------
-    dict of str to float
-        ``objective``, ``squared_gradient_norm`` and ``client_dissimilarity``: exact here.
-        ``loss_gradient``: largest over clients at their own weights. ``smoothness`` (of F),
-        ``loss_smoothness``, ``generator_gradient``: largest found along a few directions.
-        ``loss_noise``, ``generator_noise``, ``model_noise``: from a few batches, the largest over
-        clients; the last two multiplied by the root of the batch size, as in the theorem.
+    ``objective``, ``squared_gradient_norm`` and ``client_dissimilarity`` are exact here.
+    ``loss_gradient``: largest over clients at their own weights. ``smoothness`` (of F),
+    ``loss_smoothness``, ``generator_gradient``: largest found along a few directions.
+    ``loss_noise``, ``generator_noise``, ``model_noise``: from a few batches, the largest over
+    clients; the last two multiplied by the root of the batch size, as in the theorem.  ``seed`` and
+    ``rounds_done`` are the key of the few draws made here: batches, and directions to start from.
     """
     rng = np.random.Generator(np.random.Philox(key=[seed, _STREAM], counter=[0, 0, 0, rounds_done]))
     here = slope(method, task, state, clients)
@@ -350,27 +298,16 @@ def convergence_rows(
     local_steps: int,
     batch_size: int,
 ) -> list[Row]:
-    """Return the rows of what was measured along a training.
+    """Return the rows of what was measured along a training, with their ``round``.
 
-    Parameters
-    ----------
-    records : sequence of mapping
-        ``Curve.quantities``: what ``latecomer.eval.measures.theorem31.quantities`` found, by
-        ``round``; the first is of round 0. Without records there are no rows.
-    method : GeneratedClients
-        Gives the learning rates.
-    n_clients, cohort, local_steps, batch_size : int
-        Seen clients, and the training's cohort, local steps and batch size.
-
-    Returns
-    -------
-    list of dict
-        With their ``round``. Each quantity under its own name. From the first measured round T > 0
-        on ``mean_squared_gradient_norm``, the theorem's left side over the measured rounds up to T,
-        and ``convergence_rate``, its right side for trainings of T rounds with the largest
-        constants of the whole training, in total and term by term. At the last round
-        ``convergence_rounds`` (the fewest for which the theorem is proved with these constants) and
-        ``step_size`` by ``term``: the server's, the clients', the theorem's.
+    ``records`` are ``Curve.quantities``: what `quantities` found, by ``round``, the first of round
+    0; without records there are no rows. The method gives the learning rates. Each quantity has a
+    row under its own name. From the first measured round T > 0 on ``mean_squared_gradient_norm``,
+    the theorem's left side over the measured rounds up to T, and ``convergence_rate``, its right
+    side for trainings of T rounds with the largest constants of the whole training, in total and
+    term by term. At the last round ``convergence_rounds`` (the fewest for which the theorem is
+    proved with these constants) and ``step_size`` by ``term``: the server's, the clients', the
+    theorem's.
     """
     if not records:
         return []

@@ -4,7 +4,8 @@ What the split adds to certificates is the same for every route: a cell's outcom
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import RouteSettings, TrainingCell
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split
-from latecomer.eval.training.setup import Outcome, TrainedModel
+from latecomer.eval.training.setup import Outcome, Setup, TrainedModel
 
 Row = dict[str, Any]
 E = TypeVar("E", bound=RouteSettings)
@@ -65,31 +66,57 @@ class Findings:
         As `certificate_rows` and `certificate_facts` make them.
     tables : dict of str to list of dict
         Artifacts that all entries of a study share, by kind: their tables are joined.
-    artifacts : mapping of str to Artifact
-        Artifacts of its own, by name.
     """
 
     rows: list[Row]
     facts: list[Row]
     tables: dict[str, list[Row]] = field(default_factory=dict)
-    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
+
+    @property
+    def artifacts(self) -> dict[str, Artifact]:
+        """The tables as artifacts, by kind."""
+        return {
+            kind: Artifact(kind=kind, table=table, axes=("record",))
+            for kind, table in self.tables.items()
+        }
 
 
 def certify_all(requests: Iterable[Request[Any]]) -> Findings:
     """Follow the route of every request and join what they found."""
-    joined = Findings([], [], {}, {})
-    tables: dict[str, list[Row]] = {}
-    artifacts: dict[str, Artifact] = {}
+    joined = Findings([], [])
     for request in requests:
         findings: Findings = ROUTES[request.entry.route].follow(request)
         joined.rows.extend(findings.rows)
         joined.facts.extend(findings.facts)
         for kind, table in findings.tables.items():
-            tables.setdefault(kind, []).extend(table)
-        artifacts |= findings.artifacts
-    for kind, table in tables.items():
-        artifacts[kind] = Artifact(kind=kind, table=table, axes=("record",))
-    return Findings(joined.rows, joined.facts, {}, artifacts)
+            joined.tables.setdefault(kind, []).extend(table)
+    return joined
+
+
+def behind(facts: Sequence[Row]) -> dict[str, Artifact]:
+    """Return the artifact that holds what is behind certificates."""
+    return {"certificates": Artifact(kind="certificates", table=facts, axes=("fact",))}
+
+
+def outcome_of(
+    setup: Setup, n_rounds: int, rows: Iterable[Row], artifacts: Mapping[str, Artifact]
+) -> Outcome:
+    """Return what the cell of a route that trains a model of its own found."""
+    named = {
+        "classes": setup.classes,
+        "personalization": setup.method.personalization,
+        "round": n_rounds,
+    }
+    return Outcome([{**named, **row} for row in rows], artifacts)
+
+
+def draws_paid(
+    issued: Certificate, *, mean: float, risk: float, shares: Mapping[str, float]
+) -> Certificate:
+    """Enter what an upper limit of a mean over draws costs: ``risk`` stands for ``mean``."""
+    terms = {**issued.terms, "empirical_risk": np.asarray(mean), "draws": np.asarray(risk - mean)}
+    ledger = {**issued.delta, **{event: np.asarray(share) for event, share in shares.items()}}
+    return replace(issued, terms=MappingProxyType(terms), delta=MappingProxyType(ledger))
 
 
 def certificate_rows(
@@ -97,16 +124,8 @@ def certificate_rows(
 ) -> list[Row]:
     """Rows of one certificate: its total (empty ``term``) and one row per term.
 
-    Parameters
-    ----------
-    issued : Certificate
-        Scalar certificate.
-    bound : str
-        ``<route>:<rule>``, or the calculator's name for a published bound.
-    common : mapping
-        Columns shared by all rows (group, shift, severity, counts).
-    metric : str
-        ``certificate`` for bounds of an error; ``certified_fraction`` for a share of clients.
+    ``bound`` is ``<route>:<rule>``, or the calculator's name for a published bound; ``common``
+    holds the columns that all rows share; ``metric`` is ``certificate`` for bounds of an error.
     """
     tags = _tags(issued, bound, metric)
     total = {**common, **tags, "term": "", "value": float(issued.value)}
@@ -275,17 +294,7 @@ def shared_samples(split: Split, plan: Plan) -> float:
 
     Independent clients draw from the same pools, so that a system trained on arriving clients has
     met some samples that new clients are measured on: their errors are not errors on new data.
-
-    Parameters
-    ----------
-    split : Split
-    plan : Plan
-        Who arrives, and is tuned or trained on.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 0 without new clients.
+    The plan says who arrives, and is tuned or trained on. 0 without new clients.
     """
     order = [*split.seen, *split.certification][plan.first : plan.first + plan.clients]
     held = [client.rows("all") for client in order]
@@ -326,7 +335,7 @@ def with_caveats(
         facts = facts + [{**fact, **told} for fact in facts if fact["kind"] == "total"]
     artifacts = dict(outcome.artifacts)
     if facts:
-        artifacts["certificates"] = Artifact(kind="certificates", table=facts, axes=("fact",))
+        artifacts |= behind(facts)
     return Outcome(rows, artifacts)
 
 

@@ -219,20 +219,11 @@ def issue_certificates(
 ) -> Findings:
     """Issue the certificates of one entry from scores, whoever measured them.
 
-    One for each predictor and condition: unshifted clients, and each shift and severity asked for.
-    Under a shift with several severities, each severity has a second certificate (``@band``); these
-    second certificates hold for all severities at once.
-
-    Parameters
-    ----------
-    entry : HeldOut
-    scores : mapping
-        Scores of the held-out clients by predictor and group.
-    drawn : Drawn
-    classes : str
-        Which classes compete, as written in the rows.
-    n_seeds : int
-        Seeds of the study that share the entry's delta.
+    One for each predictor and condition of the held-out clients' ``scores``: unshifted, and each
+    shift and severity asked for.  Under a shift with several severities, each severity has a second
+    certificate (``@band``); these second certificates hold for all severities at once.
+    ``classes``, which classes compete, is written in the rows; ``n_seeds`` seeds share the entry's
+    delta.
 
     Raises
     ------

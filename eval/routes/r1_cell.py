@@ -40,16 +40,18 @@ from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.arrivals import arrivals
 from latecomer.eval.routes.contract import (
+    behind,
     certificate_facts,
     certificate_rows,
     one_of_several,
+    outcome_of,
     price_rows,
 )
 from latecomer.eval.routes.kinds.declaration import TrainingRoute
 from latecomer.eval.routes.kinds.r1 import Tuned
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.scoring.scores import ClientScore, cross_fitted, fold_groups
-from latecomer.eval.scoring.serving import MASKS
+from latecomer.eval.scoring.serving import MASKS, generator_of
 from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import OnRound, Outcome, Setup, setup_of
@@ -71,20 +73,14 @@ Floats = NDArray[np.float64]
 _BETS = 4
 
 
-def _mixture(values: Floats, delta: float) -> Certificate:
-    return betting_mixture(losses=values, delta=delta, n_bets=_BETS)
-
-
-def _random_client(values: Floats, delta: float) -> Certificate:
-    return wsr_averaged(losses=values, delta=delta)
-
-
-def _chernoff(values: Floats, delta: float) -> Certificate:
-    return chernoff_kl(empirical_risk=float(values.mean()), n_samples=values.size, delta=delta)
-
-
 DRAWS_RULES: Mapping[str, Callable[[Floats, float], Certificate]] = MappingProxyType(
-    {"mixture": _mixture, "random_client": _random_client, "chernoff": _chernoff}
+    {
+        "mixture": lambda values, delta: betting_mixture(losses=values, delta=delta, n_bets=_BETS),
+        "random_client": lambda values, delta: wsr_averaged(losses=values, delta=delta),
+        "chernoff": lambda values, delta: chernoff_kl(
+            empirical_risk=float(values.mean()), n_samples=values.size, delta=delta
+        ),
+    }
 )
 """Upper limits of the mean of the draws' means, from values in [0, 1] in the order of drawing."""
 
@@ -101,15 +97,7 @@ class Variance:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Errors of systems drawn from a posterior, each on one client.
-
-    Attributes
-    ----------
-    places : ndarray of int [draws]
-        Which client of the group a system was drawn for.
-    errors : ndarray [draws]
-        The system's error on that client.
-    """
+    """Errors of systems drawn from a posterior, each on one client, and the clients' places."""
 
     places: NDArray[np.int64]
     errors: Floats
@@ -121,35 +109,43 @@ class Drawn:
 
 
 @dataclass(frozen=True, eq=False)
-class Tuning:
-    """A tuned posterior, measured.
+class Measured:
+    """Errors of a group by systems drawn afresh, and scores of posterior's and prior's means."""
 
-    Attributes
-    ----------
-    plan : Plan
-        Who trained the prior and who tuned.
-    variances : tuple of Variance
-        The grid, in the study's order.
-    chosen : int
-        Place of the variance taken.
-    n_random : int
-        Number of weights that are random.
-    gibbs, novel_gibbs : Drawn
-        Errors of systems drawn afresh for every draw.
-    mean, prior, novel_mean, novel_prior : tuple of ClientScore
-        Scores of the posterior's and the prior's mean weights.
-    """
+    group: str
+    gibbs: Drawn
+    mean: Sequence[ClientScore]
+    prior: Sequence[ClientScore]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield each client's error by predictor, and the means over clients."""
+        by_predictor: dict[str, list[float | None]] = {
+            "gibbs": self.gibbs.of_clients(len(self.mean)),
+            "deterministic": [score.error for score in self.mean],
+            "prior": [score.error for score in self.prior],
+        }
+        for predictor, errors in by_predictor.items() if self.mean else ():
+            common: Row = {"group": self.group, "shift": "none", "severity": "", "metric": "error"}
+            common["predictor"] = predictor
+            measured = [error for error in errors if error is not None]
+            for score, error in zip(self.mean, errors, strict=True):
+                if error is not None:
+                    sizes = {"n_support": score.n_support, "n_query": score.n_query}
+                    yield {**common, **sizes, "client": score.client, "value": float(error)}
+            mean = {"aggregation": "per-client", "value": float(np.mean(measured))}
+            yield {**common, **mean, "n_clients": len(measured)}
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """A tuned posterior: the grid of variances, which is chosen, and what it was measured on."""
 
     plan: Plan
     variances: tuple[Variance, ...]
     chosen: int
     n_random: int
-    gibbs: Drawn
-    mean: tuple[ClientScore, ...]
-    prior: tuple[ClientScore, ...]
-    novel_gibbs: Drawn
-    novel_mean: tuple[ClientScore, ...]
-    novel_prior: tuple[ClientScore, ...]
+    own: Measured
+    novel: Measured
 
 
 def certify_tuned(
@@ -168,8 +164,8 @@ def certify_tuned(
 
     The mean over clients and posterior of :math:`\ell`, the error s itself for rule ``kl`` and
     :math:`-\ln(1 - (1-\gamma)s)/(-\ln\gamma)` for ``product``, is bounded from the draws with
-    probability :math:`1-\delta'`; the rule's single-level bound then spends the rest of
-    :math:`\delta`, and ``product`` divides its value by :math:`1-\gamma`.
+    probability :math:`1-\delta'`, a ``draws_share`` of :math:`\delta`; the rule's single-level
+    bound then spends the rest of it, and ``product`` divides its value by :math:`1-\gamma`.
 
     - ``mixture``: equally many draws per client.  Values are independent given the posterior, the
       mean of their means is the one wanted: :math:`E\prod_t(1+b(\mu-\ell_t)) =
@@ -178,16 +174,8 @@ def certify_tuned(
       values are i.i.d. with the wanted mean (``wsr_averaged``).
     - ``chernoff``: as ``mixture``, from the mean alone; it ignores the values' small spread.
 
-    Parameters
-    ----------
-    errors : ndarray
-        Scores of systems drawn independently after the posterior was settled, in that order.
-    kl : float
-        KL(posterior || prior), nats.
-    delta, draws_share : float
-        Total failure probability, and the share of it spent on the draws.
-    rule, gamma, n_priors, draws_rule
-        As in the study; ``n_priors`` variances were tried.
+    ``errors`` are those of systems drawn independently after the posterior was settled, in that
+    order; ``kl`` is KL(posterior || prior) in nats; ``n_priors`` variances were tried.
 
     Examples
     --------
@@ -214,6 +202,9 @@ def certify_tuned(
 
 def _tagged(issued: Certificate, plan: Plan, n_priors: int, draws_rule: str) -> Certificate:
     """Say what the certificate is about and what it rests on."""
+    drawn = "as many systems were drawn for every client"
+    if draws_rule == "random_client":
+        drawn = "with every system a client was drawn at random"
     return replace(
         issued,
         sampling="iid" if plan.independent else "finite-pool",
@@ -223,8 +214,8 @@ def _tagged(issued: Certificate, plan: Plan, n_priors: int, draws_rule: str) -> 
             f"the {n_priors} variances were fixed beforehand, their union is paid for",
             "the system is drawn from the posterior anew for every client; the draws of the "
             "certificate were made after the posterior was settled",
-            f"{_WITH[draws_rule]}; the failure probability is over the choice of these clients "
-            "and over these draws",
+            f"{drawn}; the failure probability is over the choice of these clients and over these "
+            "draws",
             "clients are drawn independently from one environment"
             if plan.independent
             else f"a finite pool: the mean is over the {plan.pool} clients that did not train the "
@@ -233,11 +224,6 @@ def _tagged(issued: Certificate, plan: Plan, n_priors: int, draws_rule: str) -> 
     )
 
 
-_WITH = {
-    "mixture": "as many systems were drawn for every client",
-    "random_client": "with every system a client was drawn at random",
-    "chernoff": "as many systems were drawn for every client",
-}
 _STEPS: Mapping[str, Callable[..., Certificate]] = {
     "product": product_from_draws,
     "kl": kl_from_draws,
@@ -248,9 +234,9 @@ def tuning_findings(
     wanted: Tuned, tuned: Tuning, n_seeds: int = 1
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return the rows of scores and certificate, everything behind it, and the grid."""
-    taken = tuned.variances[tuned.chosen]
+    taken, own = tuned.variances[tuned.chosen], tuned.own
     issued = certify_tuned(
-        tuned.gibbs.errors,
+        own.gibbs.errors,
         kl=taken.kl,
         rule=wanted.rule,
         delta=wanted.delta / n_seeds,
@@ -260,22 +246,22 @@ def tuning_findings(
         plan=tuned.plan,
         draws_rule=wanted.draws_rule,
     )
-    support = sorted(score.n_support for score in tuned.mean)
+    support = sorted(score.n_support for score in own.mean)
     notes = [f"the system is run with {counts(support, 'support sample')} a client"]
     if n_seeds > 1:
         notes.append(one_of_several(n_seeds, "a training seed"))
     issued = replace(issued, assumptions=(*issued.assumptions, *notes))
     bound = f"r1:{wanted.rule}"
-    where: Row = {"group": "tuning", "shift": "none", "severity": "", "n_clients": len(tuned.mean)}
+    where: Row = {"group": "tuning", "shift": "none", "severity": "", "n_clients": len(own.mean)}
     rows = [
-        *_measured("tuning", tuned.gibbs, tuned.mean, tuned.prior),
-        *_measured("novel", tuned.novel_gibbs, tuned.novel_mean, tuned.novel_prior),
+        *own.rows(),
+        *tuned.novel.rows(),
         *certificate_rows(issued, bound=bound, common=where),
         *price_rows(
             issued,
             bound=bound,
             common=where,
-            n_clients=len(tuned.mean),
+            n_clients=len(own.mean),
             pool_size=None if tuned.plan.independent else tuned.plan.pool,
         ),
     ]
@@ -292,56 +278,22 @@ def tuning_findings(
         for place, one in enumerate(tuned.variances)
     ]
     return rows, {
-        "certificates": Artifact(kind="certificates", table=facts, axes=("fact",)),
+        **behind(facts),
         "tuning": Artifact(kind="tuning", table=grid, axes=("alpha",)),
         # With the divergences above, these are all the certificate's inputs: it can be issued
         # again, by another rule too, without training.
         "draws": Artifact(
             kind="draws",
-            arrays={"place": tuned.gibbs.places, "error": tuned.gibbs.errors},
+            arrays={"place": own.gibbs.places, "error": own.gibbs.errors},
             axes=("draw",),
-            ids={"client": [score.client for score in tuned.mean]},
+            ids={"client": [score.client for score in own.mean]},
         ),
     }
 
 
-def _measured(
-    group: str, gibbs: Drawn, mean: Sequence[ClientScore], prior: Sequence[ClientScore]
-) -> Iterator[Row]:
-    """Yield each client's error by predictor, and the means over clients."""
-    if not mean:
-        return
-    by_predictor: dict[str, list[float | None]] = {
-        "gibbs": gibbs.of_clients(len(mean)),
-        "deterministic": [score.error for score in mean],
-        "prior": [score.error for score in prior],
-    }
-    for predictor, errors in by_predictor.items():
-        common: Row = {"group": group, "shift": "none", "severity": "", "predictor": predictor}
-        measured = [error for error in errors if error is not None]
-        for score, error in zip(mean, errors, strict=True):
-            if error is None:
-                continue
-            yield {
-                **common,
-                "client": score.client,
-                "n_support": score.n_support,
-                "n_query": score.n_query,
-                "metric": "error",
-                "value": float(error),
-            }
-        yield {
-            **common,
-            "n_clients": len(measured),
-            "aggregation": "per-client",
-            "metric": "error",
-            "value": float(np.mean(measured)),
-        }
-
-
 def _inputs(wanted: Tuned, tuned: Tuning) -> list[tuple[str, float, str]]:
-    taken = tuned.variances[tuned.chosen]
-    support = sorted(score.n_support for score in tuned.mean)
+    taken, own = tuned.variances[tuned.chosen], tuned.own
+    support = sorted(score.n_support for score in own.mean)
     return [
         ("kl_hyper", taken.kl, "KL(posterior || prior) of the tuned posterior, nats"),
         ("alpha", taken.alpha, "variance taken, relative to each tensor's mean square"),
@@ -349,23 +301,23 @@ def _inputs(wanted: Tuned, tuned: Tuning) -> list[tuple[str, float, str]]:
         ("n_random", float(tuned.n_random), "weights that are random"),
         (
             "gibbs_error",
-            float(tuned.gibbs.errors.mean()),
+            float(own.gibbs.errors.mean()),
             "mean error of drawn systems, tuning clients",
         ),
         (
             "mean_parameter_error",
-            float(np.mean([score.error for score in tuned.mean])),
+            float(np.mean([score.error for score in own.mean])),
             "mean error of the posterior's mean weights, tuning clients; not certified",
         ),
         (
             "prior_error",
-            float(np.mean([score.error for score in tuned.prior])),
+            float(np.mean([score.error for score in own.prior])),
             "mean error of the prior's mean weights, tuning clients; not certified",
         ),
-        ("n_clients", float(len(tuned.mean)), "clients the posterior was tuned on"),
+        ("n_clients", float(len(own.mean)), "clients the posterior was tuned on"),
         ("first", float(tuned.plan.first), "clients the prior was trained on"),
         ("pool_size", float(tuned.plan.pool), "clients that did not train the prior"),
-        ("n_draws", float(tuned.gibbs.errors.size), "systems drawn, over all clients"),
+        ("n_draws", float(own.gibbs.errors.size), "systems drawn, over all clients"),
         ("gamma", float(wanted.gamma), "shrinkage of scores, rule product"),
         ("steps", float(wanted.steps), "gradient steps on the bound, each variance"),
         ("folds", float(wanted.folds), "1: support and query data as split"),
@@ -377,6 +329,7 @@ def _inputs(wanted: Tuned, tuned: Tuning) -> list[tuple[str, float, str]]:
 Ints = NDArray[np.int64]
 
 _TUNE, _CHOOSE, _CERTIFY, _NOVEL, _WHOM = range(5)
+_R1 = 0x10D  # last in the keys of its draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,34 +363,34 @@ class System:
         }
         for number, place in enumerate(places.tolist()):
             # Each client's draws are numbered separately, whatever is drawn for the others.
-            generator = _generator(self.seed, purpose, place, met[place])
+            generator = generator_of(self.seed, purpose, place, met[place], _R1)
             met[place] += 1
             (score,) = self.scores(posterior.draw(generator), alone[place], folds=folds)
             errors[number] = score.error
         return Drawn(places, errors)
 
+    def measured(
+        self, posterior: Posterior, group: Group, places: Ints, *, purpose: int, folds: int
+    ) -> Measured:
+        """Measure a group's clients, the systems drawn for those at ``places``."""
+        return Measured(
+            group.name,
+            self.drawn(posterior, group, places, purpose=purpose, folds=folds),
+            self.scores(posterior.mean, group, folds=folds),
+            self.scores(posterior.centre, group, folds=folds),
+        )
 
-def _generator(*key: int) -> torch.Generator:
-    state = np.random.SeedSequence([*key, 0x10D]).generate_state(1, np.uint64)[0]
-    return torch.Generator().manual_seed(int(state) >> 1)
+    def prior(self, route: str, weights: Sequence[str], variance: float) -> Posterior:
+        """Return the Gaussian around the trained weights whose names begin so."""
+        try:
+            return prior_around(self.state.server, weights, variance)
+        except ValueError as error:
+            raise InputError(f"certificates {route}: {error}") from None
 
 
-def _each(n_clients: int, draws: int, seed: int) -> Ints:
+def _each(n_clients: int, draws: int) -> Ints:
     """Give every client the same number of draws."""
     return np.repeat(np.arange(n_clients), draws)
-
-
-def _at_random(n_clients: int, draws: int, seed: int) -> Ints:
-    """Draw a client for every system, uniformly with replacement; equally many draws in all."""
-    rng = np.random.default_rng([seed, _WHOM])
-    return rng.integers(0, n_clients, n_clients * draws)
-
-
-_PLACES: Mapping[str, Callable[[int, int, int], Ints]] = {
-    "mixture": _each,
-    "random_client": _at_random,
-    "chernoff": _each,
-}
 
 
 def trained_system(
@@ -447,10 +400,7 @@ def trained_system(
 ) -> tuple[System, Plan, Group, Group]:
     """Train on the first clients alone; return the system, the plan, tuning and new clients.
 
-    Raises
-    ------
-    InputError
-        When the method's weights cannot be tuned.
+    InputError where the method's weights cannot be tuned.
     """
     wanted = cell.only(TrainingRoute)
     setup = setup_of(cell)
@@ -482,28 +432,20 @@ def evaluate_tuned(
     sharing = wanted.sharing(cell.n_seeds)
     system, plan, tuning, outside = trained_system(cell, on_round, kept)
     variances, posterior, chosen = _chosen(system, tuning, wanted, sharing)
-    folds, draws = system.folds, wanted.draws
-    whom = _PLACES[wanted.draws_rule](len(tuning.clients), draws, system.seed)
-    outsiders = _each(len(outside.clients), draws, system.seed)
+    n, folds = len(tuning.clients), system.folds
+    whom, outsiders = (_each(len(one.clients), wanted.draws) for one in (tuning, outside))
+    if wanted.draws_rule == "random_client":
+        whom = np.random.default_rng([system.seed, _WHOM]).integers(0, n, n * wanted.draws)
     tuned = Tuning(
         plan=plan,
         variances=variances,
         chosen=chosen,
         n_random=sum(value.numel() for value in posterior.centre.values()),
-        gibbs=system.drawn(posterior, tuning, whom, purpose=_CERTIFY, folds=folds),
-        mean=tuple(system.scores(posterior.mean, tuning, folds=folds)),
-        prior=tuple(system.scores(posterior.centre, tuning, folds=folds)),
-        novel_gibbs=system.drawn(posterior, outside, outsiders, purpose=_NOVEL, folds=1),
-        novel_mean=tuple(system.scores(posterior.mean, outside, folds=1)),
-        novel_prior=tuple(system.scores(posterior.centre, outside, folds=1)),
+        own=system.measured(posterior, tuning, whom, purpose=_CERTIFY, folds=folds),
+        novel=system.measured(posterior, outside, outsiders, purpose=_NOVEL, folds=1),
     )
     rows, artifacts = tuning_findings(wanted, tuned, sharing)
-    named = {
-        "classes": system.setup.classes,
-        "personalization": system.setup.method.personalization,
-        "round": cell.train.rounds,
-    }
-    return Outcome([{**named, **row} for row in rows], artifacts)
+    return outcome_of(system.setup, cell.train.rounds, rows, artifacts)
 
 
 def _chosen(
@@ -523,14 +465,10 @@ def _chosen(
     loss = _surrogate_of(system, tuning)
     tried: list[tuple[Variance, Posterior]] = []
     for number, alpha in enumerate(wanted.alphas):
-        try:
-            prior = prior_around(system.state.server, wanted.weights, alpha)
-        except ValueError as error:
-            raise InputError(f"certificates r1: {error}") from None
-        generator = _generator(system.seed, _TUNE, number)
+        prior = system.prior("r1", wanted.weights, alpha)
+        generator = generator_of(system.seed, _TUNE, number, _R1)
         posterior = tune(prior, loss, n, settings, generator)
-        places = _each(n, 1, system.seed)
-        drawn = system.drawn(posterior, tuning, places, purpose=_CHOOSE, folds=system.folds)
+        drawn = system.drawn(posterior, tuning, _each(n, 1), purpose=_CHOOSE, folds=system.folds)
         once = drawn.errors
         bound = float(_plain(once, posterior.kl, settings, n))
         mean = float(once.mean())

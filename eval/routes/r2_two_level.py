@@ -27,7 +27,6 @@ What a proof needs, and how it is met:
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -39,9 +38,15 @@ from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.meta_learning.kl_inverted import two_step_fixed
 from latecomer.certify.words import counts
-from latecomer.eval.routes.contract import Findings, Request, certificate_facts, certificate_rows
+from latecomer.eval.routes.contract import (
+    Findings,
+    Request,
+    certificate_facts,
+    certificate_rows,
+    draws_paid,
+)
 from latecomer.eval.routes.kinds.r2 import TwoLevel
-from latecomer.eval.scoring.serving import MASKS, misclassified
+from latecomer.eval.scoring.serving import generator_of, known_classes, share_wrong
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split
 from latecomer.models.generators.hypernetworks import weights_of
@@ -91,21 +96,11 @@ def two_level_certificate(
 ) -> Certificate:
     """Certify models drawn from the posteriors of systems drawn anew for every client.
 
-    Parameters
-    ----------
-    errors, nats : ndarray [clients, draws]
-        Errors on the clients' support, and divergences of the posteriors, each of a system (and a
-        model) drawn independently.
-    most_nats : float or None
-        Largest divergence that a client can have; None where there is none: ``nats`` is then
-        averaged, and the value is an estimate.
-    free_nats : float
-        Further divergence of every client, known exactly.
-    sizes : sequence of int
-        Support samples of the clients.
-    delta, draws_share, client_share : float
-        Total failure probability; the draws' share of it, half for errors and half for divergences;
-        the clients' share of the rest.
+    ``errors`` on the clients' support, and ``nats``, divergences of the posteriors, are [clients,
+    draws], each of a system (and a model) drawn independently.  ``most_nats`` is the largest
+    divergence that a client can have; where there is none ``nats`` is averaged, and the value is an
+    estimate.  ``free_nats`` of every client are known exactly.  Of ``delta`` the draws have
+    ``draws_share``, half for errors and half for divergences, of the rest clients ``client_share``.
 
     Examples
     --------
@@ -127,17 +122,8 @@ def two_level_certificate(
         delta=delta - for_draws,
         client_share=client_share,
     )
-    terms = {
-        **issued.terms,
-        "empirical_risk": np.asarray(mean),
-        "draws": np.asarray(risk - mean),
-    }
-    ledger = {
-        **issued.delta,
-        "drawn errors": np.asarray(for_draws / 2),
-        "drawn divergences": np.asarray(for_draws / 2),
-    }
-    return replace(issued, terms=MappingProxyType(terms), delta=MappingProxyType(ledger))
+    shares = {"drawn errors": for_draws / 2, "drawn divergences": for_draws / 2}
+    return draws_paid(issued, mean=mean, risk=risk, shares=shares)
 
 
 def certify_two_level(request: Request[TwoLevel]) -> Findings:
@@ -263,7 +249,6 @@ def _reason(radius: float | None, sampling: str) -> str:
 def _drawn(request: Request[TwoLevel], method: _Stochastic, draws: int) -> _Drawn:
     """Draw networks, mean weights and models for every held-out client."""
     model, clients = request.model, request.model.federation.certification.clients
-    mask = MASKS[request.cell.evaluation.classes]
     server, seen = model.state.server, model.federation.seen.clients
     made = [method.make_one(model.task, server, seen.support_of(i)) for i in range(len(seen))]
     centre = {k: torch.stack([one[k] for one in made]).double().mean(0) for k in made[0]}
@@ -271,17 +256,15 @@ def _drawn(request: Request[TwoLevel], method: _Stochastic, draws: int) -> _Draw
     of_means = np.empty(len(clients))
 
     def error(weights: Params, support: Samples) -> float:
-        known = torch.zeros(model.task.n_classes, dtype=torch.bool, device=support.x.device)
-        known[support.labels()] = True
+        known, classes = known_classes(model.task, support), request.cell.evaluation.classes
         with torch.no_grad():
-            logits = mask(model.task.logits(weights, support.x), known)
-        return float(misclassified(logits, support.labels()).double().mean())
+            logits = model.task.logits(weights, support.x)
+        return share_wrong(logits, known, support.labels(), classes=classes)
 
     for place, client in enumerate(clients.ids.tolist()):
         support = clients.support_of(place)
         of_means[place] = error(method.make_one(model.task, server, support), support)
-        key = np.random.SeedSequence([model.seed, client, 0x2A])
-        generator = torch.Generator().manual_seed(int(key.generate_state(1, np.uint64)[0]) >> 1)
+        generator = generator_of(model.seed, client, 0x2A)
         for number in range(draws):
             networks = method.draw_networks(weights_of(server), generator)
             theta = method.make_one(model.task, {**server, **networks}, support)

@@ -20,7 +20,6 @@ class by class: A tells which classes B has.  The value is an estimate there.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,20 @@ from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.unseen_clients.personal_priors import personal_prior_pooled
 from latecomer.eval.federation.groups import Group
-from latecomer.eval.routes.contract import Findings, Request, certificate_facts, certificate_rows
+from latecomer.eval.routes.contract import (
+    Findings,
+    Request,
+    certificate_facts,
+    certificate_rows,
+    draws_paid,
+)
 from latecomer.eval.routes.kinds.r3 import PersonalPrior, can_be_cut, cut_support, measured_samples
-from latecomer.eval.scoring.serving import MASKS, client_generator, misclassified
+from latecomer.eval.scoring.serving import (
+    client_generator,
+    generator_of,
+    known_classes,
+    share_wrong,
+)
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split
 from latecomer.models.engine.method import FixedWeights
@@ -92,20 +102,11 @@ def pooled_certificate(
 ) -> Certificate:
     """Certify drawn fine-tuned models; the ledger adds up to ``delta``.
 
-    Parameters
-    ----------
-    errors : ndarray [clients, draws]
-        Errors on B of models drawn independently from every client's posterior, after the choice.
-    distances : sequence of float
-        Squared distance of each posterior's mean from its prior's, in the prior's units.
-    alpha : float
-        Variance in the same units.
-    n_samples : int
-        Samples of every B.
-    delta, draws_share, client_share : float
-        Total failure probability; the draws' share of it; the clients' share of the rest.
-    n_priors : int
-        Variances that alpha was chosen from.
+    ``errors`` on B, [clients, draws], are of models drawn independently from every client's
+    posterior, after the choice; ``distances`` are the squared ones of each posterior's mean from
+    its prior's, ``alpha`` the variance, one of ``n_priors``, both in the prior's units.  Every B
+    has ``n_samples``. Of ``delta`` the draws have ``draws_share``, of the rest the clients
+    ``client_share``.
 
     Examples
     --------
@@ -126,13 +127,7 @@ def pooled_certificate(
         client_share=client_share,
         n_priors=n_priors,
     )
-    terms = {
-        **issued.terms,
-        "empirical_risk": np.asarray(mean),
-        "draws": np.asarray(risk - mean),
-    }
-    ledger = {**issued.delta, "draws": np.asarray(for_draws)}
-    return replace(issued, terms=MappingProxyType(terms), delta=MappingProxyType(ledger))
+    return draws_paid(issued, mean=mean, risk=risk, shares={"draws": for_draws})
 
 
 def certify_personal(request: Request[PersonalPrior]) -> Findings:
@@ -299,9 +294,10 @@ def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
         labels = support.labels().cpu().numpy()
         key = np.random.SeedSequence([model.federation.split.seed, client, 0x9A, _CUT])
         cut = cut_support(labels, n_measured, n_classes, np.random.default_rng(key))
-        kept, held = (sent(torch.from_numpy(part), support.x.device) for part in cut)
+        kept, held = (sent(torch.from_numpy(rows), support.x.device) for rows in cut)
         models = []
-        for own in (Samples(support.x[kept], support.labels()[kept]), support):
+        part = Samples(support.x[kept], support.labels()[kept])
+        for own in (part, support):
             generator = client_generator(model.seed, client)
             models.append(
                 model.method.personalize(model.task, model.state, own, generator=generator)
@@ -309,9 +305,8 @@ def _tuned(request: Request[PersonalPrior], group: Group) -> list[_Tuned]:
         prior, posterior = models
         if not isinstance(prior, FixedWeights) or not isinstance(posterior, FixedWeights):
             return []
-        known = torch.zeros(model.task.n_classes, dtype=torch.bool, device=support.x.device)
         # Classes that only B has would tell the model something about the sample that measures it.
-        known[support.labels()[kept]] = True
+        known = known_classes(model.task, part)
         measured = Samples(support.x[held], support.labels()[held])
         tuned.append(_Tuned(client, prior.weights, posterior.weights, measured, known))
     return tuned
@@ -321,26 +316,21 @@ def _errors(
     request: Request[PersonalPrior], one: _Tuned, alpha: float, draws: int, purpose: int
 ) -> list[float]:
     """Errors on B of models drawn from one client's posterior."""
-    key = np.random.SeedSequence([request.model.seed, one.client, 0x9A, purpose])
-    generator = torch.Generator().manual_seed(int(key.generate_state(1, np.uint64)[0]) >> 1)
+    generator = generator_of(request.model.seed, one.client, 0x9A, purpose)
     deviation = {k: (alpha * v.square().mean()).sqrt() for k, v in one.prior.items()}
-    errors = []
-    for _ in range(draws):
-        weights = {
-            k: v + deviation[k] * sent(_noise(v, generator), v.device)
-            for k, v in one.posterior.items()
-        }
-        errors.append(_error(request, one, weights))
-    return errors
+
+    def noise(like: torch.Tensor) -> torch.Tensor:
+        return sent(torch.randn(like.shape, generator=generator, dtype=like.dtype), like.device)
+
+    return [
+        _error(request, one, {k: v + deviation[k] * noise(v) for k, v in one.posterior.items()})
+        for _ in range(draws)
+    ]
 
 
 def _error(request: Request[PersonalPrior], one: _Tuned, weights: Params) -> float:
     """Return the error of some weights on the samples that measure a client."""
-    mask = MASKS[request.cell.evaluation.classes]
+    classes = request.cell.evaluation.classes
     with torch.no_grad():
-        logits = mask(request.model.task.logits(weights, one.measured.x), one.known)
-    return float(misclassified(logits, one.measured.labels()).double().mean())
-
-
-def _noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return torch.randn(like.shape, generator=generator, dtype=like.dtype)
+        logits = request.model.task.logits(weights, one.measured.x)
+    return share_wrong(logits, one.known, one.measured.labels(), classes=classes)

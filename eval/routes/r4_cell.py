@@ -1,7 +1,7 @@
 """The cell of route R4: train, score new clients, let them join, train on; then the certificate."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,30 +12,24 @@ from latecomer.eval.federation.groups import Group
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.arrivals import arrivals
 from latecomer.eval.routes.contract import (
+    behind,
     certificate_facts,
     certificate_rows,
     one_of_several,
+    outcome_of,
     price_rows,
 )
 from latecomer.eval.routes.kinds.r4 import Progressive
 from latecomer.eval.routes.r4_progressive import Plan, Step, certify_progress, score_then_train
-from latecomer.eval.scoring.scores import (
-    ClientScore,
-    client_rows,
-    cross_fitted,
-    group_rows,
-    group_score,
-)
+from latecomer.eval.scoring.scores import ClientScore, client_rows, cross_fitted, score_rows
 from latecomer.eval.settings.cell import TrainingCell
-from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints, Slot
+from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import Outcome, setup_of
 from latecomer.models.engine.method import Method
-from latecomer.models.engine.training import RoundLog, TrainConfig, admit, subset, train, train_on
+from latecomer.models.engine.training import RoundLog, TrainConfig, admit, subset, train_on
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
-
-__all__ = ["ARRIVING", "LAST", "RANDOM", "checkpoint_table", "novel_rows", "progress_findings"]
 
 RANDOM, LAST = "random-checkpoint", "last-checkpoint"
 """Predictors of the rows: the mean over checkpoints (certified), the last one (not certified)."""
@@ -54,17 +48,7 @@ def progress_findings(
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return the rows of scores and certificate, and everything behind it.
 
-    Parameters
-    ----------
-    wanted : Progressive
-        The entry of the study.
-    plan : Plan
-    rounds : tuple of int
-        Rounds before the first score, and after every block.
-    steps : sequence of Step
-        All of them, in order.
-    n_seeds : int
-        Seeds that share the failure probability.
+    ``rounds`` are those before the first score, and after every block; ``steps`` come in order.
     """
     scores = [score for step in steps for score in step.scores]
     delta = wanted.delta / n_seeds
@@ -95,8 +79,7 @@ def progress_findings(
         ("n_support_min", float(support[0]), "support samples of the smallest certified client"),
         ("n_support_max", float(support[-1]), "support samples of the largest certified client"),
     ]
-    facts = certificate_facts(issued, bound=bound, inputs=inputs)
-    return rows, {"certificates": Artifact(kind="certificates", table=facts, axes=("fact",))}
+    return rows, behind(certificate_facts(issued, bound=bound, inputs=inputs))
 
 
 def _step_rows(arriving: Row, rounds: tuple[int, int], steps: Sequence[Step]) -> list[Row]:
@@ -145,9 +128,7 @@ def novel_rows(
     rows = [{**row, "value": float(value)} for row, value in zip(about, drawn, strict=True)]
     mean = {"aggregation": "per-client", "metric": "error", "value": float(np.mean(drawn))}
     rows.append({**novel.condition(), "predictor": RANDOM, "n_clients": len(last), **mean})
-    rows += client_rows(novel, last, {"predictor": LAST})
-    rows += group_rows(novel, group_score(last), {"predictor": LAST})
-    return rows
+    return [*rows, *score_rows(novel, last, {"predictor": LAST})]
 
 
 Serve = Callable[[State, str, Clients], list[ClientScore]]
@@ -159,84 +140,38 @@ def checkpoints(
     task: Task,
     order: Clients,
     plan: Plan,
+    first: State,
     *,
-    start: TrainConfig,
+    rounds: int,
     further: TrainConfig,
     serve: Serve,
     seed: int,
     on_round: Callable[[RoundLog], None] | None = None,
     path: str = "auto",
-    slot: Slot | None = None,
 ) -> Iterator[tuple[State, Step | None]]:
     """Yield each system with the scores of the block that it scored, the last one with None.
 
-    Parameters
-    ----------
-    method, task
-        What is trained.
-    order : Clients
-        Clients in the order they arrive, those that train first before the certified ones.
-    plan : Plan
-    start, further : TrainConfig
-        Budget before the first score, and after every block.
-    serve : callable
-        Scores clients as new clients.
-    seed, on_round, path
-        As for :func:`latecomer.models.engine.training.train`.
-    slot : Slot, optional
-        Where the training before the first score keeps its checkpoints.
+    Clients arrive in ``order``, those that train first before the certified ones; ``first`` is
+    their system after ``rounds``. ``further`` is the budget after every block; ``serve`` scores
+    clients as new clients.
 
     Raises
     ------
     InputError
         When the method cannot take in clients that join.
     """
-    growing = _Growing(
-        method, task, order, plan, start.rounds, further, serve, on_round, seed, path
-    )
-    state = train(
-        method,
-        task,
-        subset(order, range(plan.first)),
-        start,
-        seed=seed,
-        on_round=on_round,
-        path=path,
-        resume=slot.load() if slot else None,
-        on_checkpoint=slot.offer if slot else None,
-    )
-    return score_then_train(state, plan.blocks, growing.score, growing.train)
 
+    def number(block: range) -> int:
+        return (block.start - plan.first) // plan.block
 
-@dataclass(frozen=True, eq=False)
-class _Growing:
-    """How a block is scored, and how training goes on once it has joined."""
+    def score(state: State, block: range) -> Step:
+        scores = serve(state, ARRIVING, subset(order, block))
+        return Step(number(block), block.start, tuple(scores))
 
-    method: Method
-    task: Task
-    order: Clients
-    plan: Plan
-    rounds_before: int
-    further: TrainConfig
-    serve: Serve
-    on_round: Callable[[RoundLog], None] | None
-    seed: int
-    path: str
-
-    def _number(self, block: range) -> int:
-        return (block.start - self.plan.first) // self.plan.block
-
-    def score(self, state: State, block: range) -> Step:
-        """Score the block's clients as new clients."""
-        scores = self.serve(state, ARRIVING, subset(self.order, block))
-        return Step(self._number(block), block.start, tuple(scores))
-
-    def train(self, state: State, block: range) -> State:
-        """Let the block join, and train on."""
-        now = subset(self.order, range(block.stop))
-        method, task, further = self.method, self.task, self.further
+    def train(state: State, block: range) -> State:
+        now = subset(order, range(block.stop))
         try:
-            grown = admit(method, task, state, now, further, seed=self.seed)
+            grown = admit(method, task, state, now, further, seed=seed)
         except ValueError as error:
             raise InputError(f"certificates r4: {error}") from None
         return train_on(
@@ -245,12 +180,14 @@ class _Growing:
             grown,
             now,
             further,
-            seed=self.seed,
-            first_round=self.rounds_before + self._number(block) * further.rounds,
+            seed=seed,
+            first_round=rounds + number(block) * further.rounds,
             joined=block,
-            on_round=self.on_round,
-            path=self.path,
+            on_round=on_round,
+            path=path,
         )
+
+    return score_then_train(first, plan.blocks, score, train)
 
 
 def evaluate_progressive(
@@ -274,18 +211,20 @@ def evaluate_progressive(
     steps: list[Step] = []
     by_checkpoint: list[list[ClientScore]] = []
     last: list[ClientScore] = []
+    slot = kept.slot("first", seed=setup.seed, rounds=start.rounds, device=str(order.device))
+    first = setup.train(subset(order, range(plan.first)), slot, on_round=on_round)
     for system, step in checkpoints(
         setup.method,
         setup.task,
         order,
         plan,
-        start=start,
+        first,
+        rounds=start.rounds,
         further=further,
         serve=serve,
         seed=setup.seed,
         on_round=on_round,
         path=setup.path,
-        slot=kept.slot("first", seed=setup.seed, rounds=start.rounds, device=str(order.device)),
     ):
         last = serve(system, "novel", novel)
         if step is not None:
@@ -296,6 +235,4 @@ def evaluate_progressive(
     group = Group("novel", "none", None, novel)
     rows += novel_rows(group, by_checkpoint, last)
     artifacts["checkpoints"] = checkpoint_table(rounds, steps, by_checkpoint)
-    named = {"classes": setup.classes, "personalization": setup.method.personalization}
-    final = start.rounds + len(plan.blocks) * further.rounds
-    return Outcome([{**named, "round": final, **row} for row in rows], artifacts)
+    return outcome_of(setup, start.rounds + len(plan.blocks) * further.rounds, rows, artifacts)

@@ -100,21 +100,9 @@ def certify_progress(
 ) -> Certificate:
     """Certify the mean of the errors of the systems that scored.
 
-    Parameters
-    ----------
-    scores : sequence of ClientScore
-        One a certified client, each taken before the client was trained on.
-    plan : Plan
-        Fixed before the first score.
-    rule : str
-        One of ``rules_for("r4")``, whose proof covers systems that change with the scores.
-    delta : float
-        Failure probability in (0, 1).
-
-    Returns
-    -------
-    Certificate
-        Population ``unseen-client``, predictor ``random-checkpoint``, sampling ``martingale``.
+    ``scores`` has one a certified client, each taken before the client was trained on; the rule's
+    proof covers systems that change with the scores.  The certificate is of population
+    ``unseen-client``, predictor ``random-checkpoint`` and sampling ``martingale``.
 
     Raises
     ------

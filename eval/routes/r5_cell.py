@@ -11,7 +11,7 @@ entry its place, sign and size. No code word begins another, so the lengths sati
 inequality.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,19 +20,23 @@ import torch
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.unseen_clients.description_length import occam_client, occam_product
-from latecomer.errors import InputError
 from latecomer.eval.federation.groups import Group
-from latecomer.eval.results.rows import Artifact
-from latecomer.eval.routes.contract import certificate_facts, certificate_rows, price_rows
+from latecomer.eval.routes.contract import (
+    behind,
+    certificate_facts,
+    certificate_rows,
+    outcome_of,
+    price_rows,
+)
 from latecomer.eval.routes.kinds.r5 import Compressed
 from latecomer.eval.routes.r1_cell import System, trained_system
 from latecomer.eval.routes.r4_progressive import Plan
-from latecomer.eval.scoring.scores import ClientScore, client_rows, group_rows, group_score
+from latecomer.eval.scoring.scores import ClientScore, score_rows
 from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import Outcome
 from latecomer.models.engine.training import RoundLog
-from latecomer.models.posteriors import Posterior, prior_around
+from latecomer.models.posteriors import Posterior
 from latecomer.models.task.state import Params
 
 
@@ -89,18 +93,6 @@ def decode(word: str, length: int) -> tuple[list[int], int]:
 Row = dict[str, Any]
 
 
-def _occam(errors: Sequence[float], bits: int, delta: float) -> Certificate:
-    mean = float(np.mean(errors))
-    return occam_client(empirical_risk=mean, bits=bits, n_clients=len(errors), delta=delta)
-
-
-def _occam_product(errors: Sequence[float], bits: int, delta: float) -> Certificate:
-    return occam_product(losses=errors, bits=bits, delta=delta)
-
-
-_RULES = {"occam_product": _occam_product, "occam": _occam}
-
-
 def certify_code(
     errors: Sequence[float], word: str, *, delta: float, plan: Plan, rule: str = "occam_product"
 ) -> Certificate:
@@ -115,7 +107,13 @@ def certify_code(
     >>> bound.predictor, round(float(bound), 3)
     ('deterministic', 0.164)
     """
-    issued = _RULES[rule](errors, len(word), delta)
+    if rule == "occam":
+        mean = float(np.mean(errors))
+        issued = occam_client(
+            empirical_risk=mean, bits=len(word), n_clients=len(errors), delta=delta
+        )
+    else:
+        issued = occam_product(losses=errors, bits=len(word), delta=delta)
     return replace(
         issued,
         sampling="iid" if plan.independent else "finite-pool",
@@ -141,13 +139,15 @@ def evaluate_compressed(
     wanted = cell.only(Compressed)
     system, plan, tuning, outside = trained_system(cell, on_round, kept)
     delta = wanted.delta / wanted.sharing(cell.n_seeds)
-    search = _Search(system, tuning, plan, wanted, _centre(system, wanted), delta)
+    # Steps are relative to the weights, as R1's deviations are.
+    centre = system.prior("r5", wanted.weights, wanted.step**2)
+    search = _Search(system, tuning, plan, wanted, centre, delta)
     best = search.run()
     deployed = search.moved(decode(best.word, wanted.dimension)[0])
-    measured = [(tuning, best.scores)]
+    rows = [*score_rows(tuning, best.scores, {"predictor": "deterministic"})]
     if len(outside.clients):
-        measured.append((outside, system.scores(deployed, outside, folds=1)))
-    rows = [row for group, scores in measured for row in _error_rows(group, scores)]
+        served = system.scores(deployed, outside, folds=1)
+        rows += score_rows(outside, served, {"predictor": "deterministic"})
     issued, bound = search.certificate(best), f"r5:{wanted.rule}"
     where = {**tuning.condition(), "n_clients": len(best.scores)}
     rows += certificate_rows(issued, bound=bound, common=where)
@@ -156,22 +156,7 @@ def evaluate_compressed(
         issued, bound=bound, common=where, n_clients=len(best.scores), pool_size=pool
     )
     facts = certificate_facts(issued, bound=bound, inputs=_inputs(search, best))
-    artifacts = {"certificates": Artifact(kind="certificates", table=facts, axes=("fact",))}
-    named = {
-        "classes": system.setup.classes,
-        "personalization": system.setup.method.personalization,
-        "round": cell.train.rounds,
-    }
-    return Outcome([{**named, **row} for row in rows], artifacts)
-
-
-def _centre(system: System, wanted: Compressed) -> Posterior:
-    """Return the reference point, and how far a step moves each tensor."""
-    try:
-        # Steps are relative to the weights, as R1's deviations are.
-        return prior_around(system.state.server, wanted.weights, wanted.step**2)
-    except ValueError as error:
-        raise InputError(f"certificates r5: {error}") from None
+    return outcome_of(system.setup, cell.train.rounds, rows, behind(facts))
 
 
 @dataclass(frozen=True)
@@ -249,8 +234,3 @@ def _inputs(search: _Search, best: _Code) -> list[tuple[str, float, str]]:
         ("first", float(plan.first), "clients the reference point was trained on"),
         ("pool_size", float(plan.pool), "clients that did not train the reference point"),
     ]
-
-
-def _error_rows(group: Group, scores: Sequence[ClientScore]) -> Iterator[Row]:
-    yield from client_rows(group, scores, {"predictor": "deterministic"})
-    yield from group_rows(group, group_score(scores), {"predictor": "deterministic"})

@@ -138,12 +138,7 @@ class Scored:
         return float(np.mean(self.losses))
 
     def check(self, rule: Rule) -> None:
-        """Refuse a rule whose proof does not cover these clients.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse with an ``InputError`` a rule whose proof does not cover these clients."""
         k, pool = len(self.scores), self.pool_size
         if self.sampling == "finite-pool" and not rule.finite_pool:
             raise InputError(
@@ -222,19 +217,9 @@ class Scored:
 def certify_scores(scored: Scored, *, rule: str, level: float) -> Certificate:
     """Certify the mean error of clients like these (or the next client's) from held-out scores.
 
-    Parameters
-    ----------
-    scored : Scored
-        The held-out clients' scores, their order and sampling.
-    rule : str
-        A rule of the mean (``MEAN_RULES``), or ``conformal``.
-    level : float
-        Failure probability in (0, 1): delta, or alpha for ``conformal``.
-
-    Returns
-    -------
-    Certificate
-        Population ``unseen-client`` (``next-client`` for ``conformal``); rigorous.
+    ``rule`` is one of the mean (``MEAN_RULES``), or ``conformal``; ``level`` in (0, 1) is delta, or
+    alpha for ``conformal``. The certificate is rigorous, of population ``unseen-client``
+    (``next-client`` for ``conformal``).
 
     Raises
     ------
@@ -264,17 +249,9 @@ def certify_scores(scored: Scored, *, rule: str, level: float) -> Certificate:
 def certify_best(scored: Scored, *, rules: Sequence[str], delta: float) -> Certificate:
     """Take the smallest of several certificates, and pay for the choice.
 
-    Each rule has an equal part of ``delta``: all certificates hold together with probability
-    1 - delta, so the smallest one does.  The smallest of several certificates at ``delta`` each
-    would not.
-
-    Parameters
-    ----------
-    scored : Scored
-    rules : sequence of str
-        Distinct rules of the mean, fixed before the scores.
-    delta : float
-        Failure probability of the result.
+    Each of the ``rules``, distinct ones of the mean that were fixed before the scores, has an equal
+    part of ``delta``: all certificates hold together with probability 1 - delta, so the smallest
+    one does.  The smallest of several certificates at ``delta`` each would not.
 
     Raises
     ------
@@ -318,25 +295,12 @@ def fractions_above(
 ) -> dict[float, Certificate]:
     """Bound, for each threshold, the share of clients whose error exceeds it.
 
-    By `share_above`.  The thresholds share ``delta`` equally: all the
-    bounds hold together with probability 1 - delta.
-
-    Parameters
-    ----------
-    scored : Scored
-    thresholds : sequence of float
-        Errors in [0, 1), fixed before the scores.
-    delta : float
-        Failure probability of all thresholds together.
-
-    Returns
-    -------
-    dict of float to Certificate
-        ``value`` is a share of clients, not an error.
+    Thresholds are errors in [0, 1), fixed before the scores; they share ``delta`` equally, so that
+    all the bounds (`share_above`) hold together with probability 1 - delta.  A certificate's value
+    is a share of clients, not an error.
 
     Examples
     --------
-    >>> from latecomer.eval.scoring.scores import ClientScore
     >>> scores = [ClientScore(i, 20, 10, 1 + 3 * (i == 0), .3) for i in range(30)]
     >>> fractions = fractions_above(Scored(scores, "finite-pool", 40, "deterministic"),
     ...                         thresholds=[.2, .5], delta=.1)
@@ -366,16 +330,9 @@ def error_curve(
     """Bound the share of clients above every threshold at once.
 
     Independent clients: by equal local levels, narrow where few or nearly all clients are above, or
-    one width everywhere (Dvoretzky, Kiefer and Wolfowitz with Massart's constant).  In a finite
-    pool: the exact width for sampling without replacement.
-
-    Parameters
-    ----------
-    scored : Scored
-    delta : float
-        Failure probability of the whole curve, at most 1/2.
-    band : {"local_levels", "dkw"}
-        Of independent clients; fixed beforehand.
+    one width everywhere (Dvoretzky, Kiefer and Wolfowitz with Massart's constant), as ``band`` says
+    beforehand.  In a finite pool: the exact width for sampling without replacement.  ``delta``, at
+    most 1/2, is of the whole curve.
 
     Returns
     -------
@@ -387,7 +344,6 @@ def error_curve(
 
     Examples
     --------
-    >>> from latecomer.eval.scoring.scores import ClientScore
     >>> scores = [ClientScore(i, 20, 10, i % 2, .3) for i in range(30)]
     >>> width, curve = error_curve(Scored(scores, "finite-pool", 40, "deterministic"), delta=.05)
     >>> round(float(width), 4), [(step["threshold"], step["sampled"]) for step in curve]
@@ -415,15 +371,10 @@ _PLACES = np.arange(46) / 50
 class Populations:
     """One certificate for populations within every radius of the scored one.
 
-    Attributes
-    ----------
-    at : dict of float to Certificate
-        Certificates by requested radius (for ``subgroup``, by share).
-    curve : list of dict
-        Records ``radius value``, from no shift outwards until nothing is certified any more.
-    breaking : float or None
-        Largest radius (smallest share) at which the target holds; NaN where there is none, None
-        without a target.
+    ``at`` has certificates by requested radius (for ``subgroup``, by share), ``curve`` the records
+    ``radius value`` from no shift outwards until nothing is certified any more, ``breaking`` the
+    largest radius (smallest share) at which the target holds: NaN where there is none, None without
+    a target.
     """
 
     at: dict[float, Certificate]
@@ -432,13 +383,7 @@ class Populations:
 
 
 def ball_of(rule: str) -> str:
-    """Return the name of the ball by which a rule compares populations.
-
-    Examples
-    --------
-    >>> ball_of("kl_ball"), ball_of("subgroup")
-    ('kl', 'subgroup')
-    """
+    """Return the ball by which a rule compares populations: ``kl`` of ``kl_ball``."""
     return rule.removesuffix("_ball")
 
 
@@ -453,29 +398,13 @@ def certify_populations(
 ) -> Populations:
     """Bound the mean error over every population within each radius, all with probability 1-delta.
 
-    Without a shift the value of ``product_mixture`` is the mean's own certificate, a statement by
-    itself at the same delta.
-
-    Parameters
-    ----------
-    scored : Scored
-    rule : {"tv_ball", "kl_ball", "chi2_ball", "subgroup"}
-    radii : tuple of float
-        Radii of the ball; for ``subgroup``, shares of clients.
-    delta : float
-        Failure probability of the whole curve beyond no shift and of every breaking radius.
-    target : float, optional
-        Mean error to stay below.
-    bets : {"product_mixture", "product"}
-        Fixed beforehand; ``product`` by equal weights of the grid.
-
-    Returns
-    -------
-    Populations
+    ``radii`` are of the rule's ball; for ``subgroup``, shares of clients.  ``delta`` is of the
+    whole curve beyond no shift and of every breaking radius, at which the mean error meets
+    ``target``. Without a shift the value of ``product_mixture`` is the mean's own certificate, a
+    statement by itself at the same delta; bets ``product`` have equal weights of the grid.
 
     Examples
     --------
-    >>> from latecomer.eval.scoring.scores import ClientScore
     >>> scores = [ClientScore(i, 20, 10, 1 + i % 2, .3) for i in range(40)]
     >>> scored = Scored(scores, "iid", None, "deterministic")
     >>> certified = certify_populations(scored, rule="kl_ball", radii=(0.0, 0.1), delta=.05,

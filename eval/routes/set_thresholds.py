@@ -41,16 +41,7 @@ NO_GUARANTEE = (
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Thresholds of one score, at the levels of one entry.
-
-    Attributes
-    ----------
-    score : str
-        One of ``LABEL_SCORES``.
-    issued : mapping of str to Certificate
-        By the suffix of the bound's name: ``""`` of clients, ``@confident`` with confidence over
-        the certified ones, ``@pooled``, which is no guarantee.
-    """
+    """Thresholds of one of ``LABEL_SCORES`` at the levels of one entry, by the bound's suffix."""
 
     score: str
     issued: Mapping[str, Certificate]
@@ -62,16 +53,9 @@ class Thresholds:
 
 
 def thresholds_of(scores: Sequence[Array], *, score: str, alpha: float, delta: float) -> Thresholds:
-    """Take the thresholds from certified clients' scores of their true labels.
+    """Take the thresholds from certified clients' scores of their true labels, an array a client.
 
     Where nothing is proved the threshold is 1, and a set holds all labels: no score is larger.
-
-    Parameters
-    ----------
-    scores : sequence of ndarray
-        One array of scores for each client.
-    score : str
-    alpha, delta : float
 
     Examples
     --------

@@ -79,14 +79,9 @@ def shares_by_em(probabilities: Tensor, trained: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights of the classes, and how they were found.
+    """Weights of the classes, at least 0, and whether they are those of a ridge.
 
-    Attributes
-    ----------
-    values : Tensor
-        ``[n_classes]``, at least 0.
-    ridge : bool
-        Whether the confusion matrix could not be inverted, so that they are those of a ridge.
+    That is where the confusion matrix could not be inverted.
     """
 
     values: Tensor
@@ -155,13 +150,7 @@ def answers(model: Predictor, x: Tensor, n_classes: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ByEm:
-    """Classes reweighed by expectation and maximisation, see `shares_by_em`.
-
-    Attributes
-    ----------
-    trained : Tensor
-        Shares of the classes in training.
-    """
+    """Classes reweighed by expectation and maximisation, from the shares in training."""
 
     trained: Tensor
     reads_validation: ClassVar[bool] = False
@@ -183,11 +172,7 @@ class ByEm:
 class ByBbse:
     """Classes reweighed by the model's own confusion matrix, see `weights_by_bbse`.
 
-    Attributes
-    ----------
-    held_out : Clients
-        Labelled samples that no training saw, as query data.
-    n_classes : int
+    ``held_out`` has labelled samples that no training saw as query data.
     """
 
     held_out: Clients

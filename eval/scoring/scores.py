@@ -50,19 +50,10 @@ class ClientScore:
 class GroupScore:
     """Error of a group of clients, pooled over samples and averaged over clients.
 
-    Attributes
-    ----------
-    n_clients, n_query : int
-        Clients and query samples in the group.
-    pooled : float
-        Error rate on the query samples of all clients together.
-    per_client : float
-        Mean of the clients' errors; differs from ``pooled`` for clients of unequal size.
-    lower, upper : float
-        95% t-interval of ``per_client`` over clients, clipped to [0, 1]; NaN for a single
-        client, or for clients of one error.
-    loss : float
-        Mean over clients of the mean cross-entropy, in nats.
+    ``per_client``, the mean of the clients' errors, differs from ``pooled``, the rate on the query
+    samples of all clients together, for clients of unequal size. ``lower`` and ``upper`` are its
+    95% t-interval over clients, clipped to [0, 1]; NaN for a single client, or for clients of one
+    error. ``loss`` is the mean over clients of the mean cross-entropy, in nats.
     """
 
     n_clients: int
@@ -75,21 +66,7 @@ class GroupScore:
 
 
 def group_score(scores: Sequence[ClientScore]) -> GroupScore:
-    """Summarise the scores of one group of clients.
-
-    Parameters
-    ----------
-    scores : sequence of ClientScore
-        At least one.
-
-    Returns
-    -------
-    GroupScore
-
-    Raises
-    ------
-    ValueError
-        There is no score.
+    """Summarise the scores of one group of clients; ValueError if there is none.
 
     Examples
     --------
@@ -117,16 +94,9 @@ def group_score(scores: Sequence[ClientScore]) -> GroupScore:
 
 @dataclass(frozen=True)
 class PairedEffect:
-    """Mean over clients of the difference between two errors of the same client.
+    """Mean over clients of the difference between two errors of the same client, in [-1, 1].
 
-    Attributes
-    ----------
-    n_clients : int
-        Clients with both errors.
-    mean : float
-        In [-1, 1]; above 0 the shift makes clients worse.
-    lower, upper : float
-        95% t-interval over clients; NaN for a single client.
+    Above 0 the shift makes clients worse; with its 95% t-interval over clients, NaN for one client.
     """
 
     n_clients: int
@@ -138,10 +108,7 @@ class PairedEffect:
 def paired_effect(shifted: Sequence[ClientScore], control: Sequence[ClientScore]) -> PairedEffect:
     """Compare the errors of the same clients under a shift and under its matched control.
 
-    Raises
-    ------
-    ValueError
-        The clients differ, or there are none.
+    ValueError if the clients differ, or there are none.
 
     Examples
     --------
@@ -173,12 +140,8 @@ def _half_width(values: npt.NDArray[np.float64]) -> float:
 def fold_groups(group: "Group", folds: int, *, seed: int) -> list["Group"]:
     """Return the group once per fold: each client's fold as query, its other points as support.
 
-    A client's points are its support and query data; validation data are not used.
-
-    Raises
-    ------
-    InputError
-        A client has fewer points than folds.
+    A client's points are its support and query data; validation data are not used. InputError if a
+    client has fewer points than folds.
     """
     import torch
 
@@ -199,14 +162,12 @@ def fold_groups(group: "Group", folds: int, *, seed: int) -> list["Group"]:
 
 def _rearranged(clients: "Clients", part: Sequence[tuple[Ints, Ints]]) -> "Clients":
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
     def padded(rows: Sequence[Ints]) -> tuple[torch.Tensor, torch.Tensor]:
-        sizes = [len(one) for one in rows]
-        table = np.zeros((len(rows), max(sizes)), dtype=np.int64)
-        for index, one in enumerate(rows):
-            table[index, : len(one)] = one
-        device = clients.device
-        return torch.from_numpy(table).to(device), torch.tensor(sizes, device=device)
+        table = pad_sequence([torch.from_numpy(one) for one in rows], batch_first=True)
+        sizes = torch.tensor([len(one) for one in rows], device=clients.device)
+        return table.to(clients.device), sizes
 
     support, support_sizes = padded([own for own, _ in part])
     query, query_sizes = padded([held for _, held in part])
@@ -248,26 +209,9 @@ def cross_fitted(
     weights, fresh heads, embeddings) is recomputed from each fold's support; what comes from
     training (the model, standardisation of inputs and descriptors) stays fixed.  Each score then
     depends on one client only; its mean is the risk of the system with that many support points.
-
-    Parameters
-    ----------
-    score : callable
-        Serves every client of a group from its support and scores it on its query data.
-    group : Group
-    folds : int
-        1 scores the group as it is.
-    seed : int
-        Together with the client's id, fixes the folds.
-
-    Returns
-    -------
-    list of ClientScore
-        In the order of the group's clients.
-
-    Raises
-    ------
-    InputError
-        A client has fewer points than folds.
+    ``score`` serves every client of a group from its support and scores it on its query data.  One
+    fold scores the group as it is; otherwise ``seed`` and a client's id fix the folds.  InputError
+    if a client has fewer points than folds.
     """
     if folds == 1:
         return list(score(group))
@@ -303,6 +247,12 @@ def group_rows(group: "Group", total: GroupScore, common: Row) -> Iterator[Row]:
     yield {**where, **mean, **interval, "metric": "error", "value": total.per_client}
     yield {**where, **mean, **flipped, "metric": "accuracy", "value": 1 - total.per_client}
     yield {**where, **mean, "metric": "loss", "value": total.loss}
+
+
+def score_rows(group: "Group", scores: Sequence[ClientScore], common: Row) -> Iterator[Row]:
+    """Yield the rows of each client, then those of the group."""
+    yield from client_rows(group, scores, common)
+    yield from group_rows(group, group_score(scores), common)
 
 
 def gap_row(novel: "Group", totals: Mapping[str, GroupScore]) -> Row:
@@ -362,17 +312,9 @@ Scores = dict[str, dict[Condition, Sequence[ClientScore]]]
 
 
 def scores_of(rows: Sequence[ReadRow]) -> Scores:
-    """Return one trained model's scores of held-out clients.
+    """Return one trained model's scores of held-out clients, from the rows of its cell, as text.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        The rows of one cell, as text.
-
-    Returns
-    -------
-    dict
-        By predictor, then by condition; empty if the cell scored no held-out client.
+    By predictor, then by condition; empty if the cell scored no held-out client.
 
     Raises
     ------

@@ -202,7 +202,7 @@ def misclassified(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def known_classes(task: Task, own: Samples) -> Tensor:
-    """Return which classes occur among a client's labels, bool ``[n_classes]``."""
+    """Return which classes occur among some samples' labels, bool ``[n_classes]``."""
     labels = own.labels()
     known = torch.zeros(task.n_classes, dtype=torch.bool, device=labels.device)
     known[labels] = True
@@ -229,22 +229,12 @@ def score_side_by_side(
     on_support: bool = False,
     at_most: int = _NUMBERS,
 ) -> list[ClientScore]:
-    """Serve every client, predict many at a time and score them.
+    """Serve every client, predict many at a time and score them, on their support if asked.
 
-    Parameters
-    ----------
-    task : Task
-    clients : Clients
-        With labels.
-    serve : callable
-        Maps clients' numbers and supports to their predictors; each is one model, or one drawn
-        from the same number of models.
-    mask : callable
-        Changes the logits ``[..., n_classes]`` of unknown classes.
-    on_support : bool
-        Whether clients are measured on their support instead of their query data.
-    at_most : int
-        Most values in the inputs predicted at a time; at least one client is always predicted.
+    ``serve`` maps clients' numbers and supports to their predictors; each is one model, or one
+    drawn from the same number of models. ``mask`` changes the logits ``[..., n_classes]`` of
+    unknown classes. At most so many values in the inputs are predicted at a time, and at least one
+    client.
     """
     sizes, own = clients.sizes_on_host[0 if on_support else 1], clients.sizes_on_host[0]
     table, true = clients.query, clients.query_sizes
@@ -318,10 +308,20 @@ MASKS: Mapping[str, Mask] = MappingProxyType(
 )
 
 
+def share_wrong(logits: Tensor, known: Tensor, y: Tensor, *, classes: str) -> float:
+    """Return the share of samples that are wrong, absent classes treated as by `score_group`."""
+    return float(misclassified(MASKS[classes](logits, known), y).double().mean())
+
+
+def generator_of(*key: int) -> torch.Generator:
+    """Return a fresh generator that these numbers seed."""
+    state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state) >> 1)
+
+
 def client_generator(seed: int, client: int) -> torch.Generator:
     """Return a fresh generator for serving one client, the same under every shift (paired)."""
-    key = np.random.SeedSequence([seed, client, 0x5E21]).generate_state(1, np.uint64)[0]
-    return torch.Generator().manual_seed(int(key) >> 1)
+    return generator_of(seed, client, 0x5E21)
 
 
 def score_group(
@@ -491,18 +491,7 @@ def served_points(
     seed: int,
     reweigh: Reweigh | None = None,
 ) -> list[ServedPoints]:
-    """Serve every client of a group as `score_group` does; return its points' probabilities.
-
-    Parameters
-    ----------
-    method, task, state, group, classes, predictor, seed, reweigh
-        As for :func:`score_group`: the same models, and the same treatment of absent classes.
-
-    Returns
-    -------
-    list of ServedPoints
-        In the order of the group's clients.
-    """
+    """Serve every client of a group as `score_group` does; return its points' probabilities."""
     serve = _serving(method, task, state, group, predictor, seed, reweigh)
     clients, mask, each = group.clients, MASKS[classes], []
     for model, (place, rows) in served(task, clients, serve):

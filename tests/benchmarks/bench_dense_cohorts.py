@@ -1,10 +1,8 @@
 """A dense net's cohorts and newcomers side by side, beside a loop by hand and one by one."""
 
-from collections.abc import Callable
-
 import bare_dense
 import torch
-from contest import Turns, compare
+from contest import compare
 from contestants import BareFederation, engine, local_rule, newcomers
 from populations import SMALL, cifar_shaped
 
@@ -28,9 +26,7 @@ def dense_task() -> Task:
     return make_task(input_shape=(FEATURES,), n_classes=CLASSES, target=net)
 
 
-def test_dense_round(
-    take_turns: Callable[..., dict[str, Turns]], judge: Callable[..., None]
-) -> None:
+def test_dense_round(take_turns, judge):
     """At most 1.3 times a loop that somebody wrote for this net."""
     clients = cifar_shaped(24, 200, 1, shape=(FEATURES,), dtype=torch.float32, n_classes=CLASSES)
     task, method = dense_task(), FedAvg()
@@ -48,19 +44,14 @@ def test_dense_round(
     judge(compare("FedAvg round, 27-64-64-2 / loop by hand", turns["engine"], turns["by hand"]))
 
 
-def test_newcomers_of_local(
-    take_turns: Callable[..., dict[str, Turns]], judge: Callable[..., None]
-) -> None:
+def test_newcomers_of_local(take_turns, judge):
     """At most a tenth of training one after another."""
     clients = cifar_shaped(
         NEWCOMERS, POINTS, 1, shape=(FEATURES,), dtype=torch.float32, n_classes=CLASSES
     )
     task, method = dense_task(), Local(novel_steps=50)
     state = train(method, task, clients, TrainConfig(1, 5, 2, 12), seed=0)
-    ways = {
-        "together": newcomers(method, task, state, clients, together=True),
-        "alone": newcomers(method, task, state, clients, together=False),
-    }
+    ways = newcomers(method, task, state, clients)
     turns = take_turns(ways, repeats=2 if SMALL else 5)
     what = "158 newcomers of Local, 27-64-64-2, side by side / one by one"
     judge(compare(what, turns["together"], turns["alone"]))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from bare_nets import lenet
-from contest import Turns, compare
+from contest import compare
 from contestants import newcomers
 from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 from torch import Tensor
@@ -37,11 +37,6 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def clients() -> Clients:
     return cifar_shaped(CLIENTS, SUPPORT, QUERY)
-
-
-@pytest.fixture(scope="module")
-def task() -> Task:
-    return make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
 
 
 def layered(table: dict[str, Tensor]) -> list[Tensor]:
@@ -111,13 +106,7 @@ def bare_pefll(
 
 
 @pytest.mark.parametrize("name", ["fedavg", "pefll"])
-def test_evaluation_of_a_thousand_clients(
-    name: str,
-    clients: Clients,
-    task: Task,
-    take_turns: Callable[..., dict[str, Turns]],
-    judge: Callable[..., None],
-) -> None:
+def test_evaluation_of_a_thousand_clients(name, clients, task, take_turns, judge):
     """Counts the same mistakes as the bare loop."""
     method = make_method(name)
     config = TrainConfig(rounds=1, cohort=5, local_steps=2, batch_size=10)
@@ -148,22 +137,13 @@ def test_evaluation_of_a_thousand_clients(
 
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("kind", NETS)
-def test_newcomers_side_by_side(
-    kind: str,
-    name: str,
-    take_turns: Callable[..., dict[str, Turns]],
-    judge: Callable[..., None],
-) -> None:
+def test_newcomers_side_by_side(kind, name, take_turns, judge):
     shape = NETS[kind]
     clients = cifar_shaped(NEWCOMERS, 24, 1, shape=shape, dtype=torch.float32)
     task = make_task(input_shape=shape, n_classes=N_CLASSES)
     method = make_method(name.lower(), **SETTINGS[name])
     config = TrainConfig(rounds=1, cohort=5, local_steps=2, batch_size=16)
     state = train(method, task, clients, config, seed=0)
-    ways = {
-        "together": newcomers(method, task, state, clients, together=True),
-        "alone": newcomers(method, task, state, clients, together=False),
-    }
-    turns = take_turns(ways, repeats=REPEATS)
+    turns = take_turns(newcomers(method, task, state, clients), repeats=REPEATS)
     what = f"newcomers of {name}, {kind}, side by side / one by one"
     judge(compare(what, turns["together"], turns["alone"]))

@@ -7,21 +7,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from contest import Turns, compare, fastest
 from contestants import bare_fedavg, engine, every_variant
-from populations import N_CLASSES, SHAPE, cifar_shaped
+from populations import cifar_shaped
 from users_net import lenet
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=10_000, cohort=50, local_steps=5, batch_size=10)
 LR = 0.1
@@ -35,22 +32,11 @@ def clients() -> Clients:
 
 
 @pytest.fixture(scope="module")
-def task() -> Task:
-    return make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
-
-
-@pytest.fixture(scope="module")
 def method() -> FedAvg:
     return FedAvg(local_lr=LR, local_momentum=0.0, local_weight_decay=0.0)
 
 
-def test_fedavg_round_and_bare_loops(
-    clients: Clients,
-    task: Task,
-    method: FedAvg,
-    take_turns: Callable[..., dict[str, Turns]],
-    judge: Callable[..., None],
-) -> None:
+def test_fedavg_round_and_bare_loops(clients, task, method, take_turns, judge):
     """At most 1.10 times the best bare loop."""
     rivals = {
         name: bare_fedavg(method, task, clients, CONFIG, data)
@@ -67,13 +53,7 @@ def test_fedavg_round_and_bare_loops(
 
 @pytest.mark.skipif(find_spec("pfl") is None, reason="pfl is not installed (extra bench)")
 @pytest.mark.filterwarnings("ignore")
-def test_fedavg_round_and_pfl(
-    clients: Clients,
-    task: Task,
-    method: FedAvg,
-    take_turns: Callable[..., dict[str, Turns]],
-    judge: Callable[..., None],
-) -> None:
+def test_fedavg_round_and_pfl(clients, task, method, take_turns, judge):
     """No slower than pfl in one process."""
     from pfl_rounds import pfl
 
@@ -87,7 +67,7 @@ def test_fedavg_round_and_pfl(
     find_spec("flwr") is None or find_spec("ray") is None,
     reason="flwr and its simulation are not installed (extra bench)",
 )
-def test_fedavg_round_and_flower(benchmark: Any, judge: Callable[..., None]) -> None:
+def test_fedavg_round_and_flower(benchmark, judge):
     """No slower than Flower's simulation, which has a worker process for every processor."""
     workers = os.cpu_count() or 1
     program = Path(__file__).parent / "rounds" / "flower_rounds.py"

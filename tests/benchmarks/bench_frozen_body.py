@@ -1,9 +1,8 @@
 """Rounds on what a frozen body gives, computed once, beside rounds that compute it every step."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-from contest import Turns, compare
+from contest import compare
 from contestants import engine
 from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 
@@ -17,9 +16,7 @@ BODY = Path(__file__).parents[2] / "docs" / "examples" / "networks" / "adapted_b
 CONFIG = TrainConfig(rounds=10_000, cohort=10, local_steps=5 if SMALL else 50, batch_size=32)
 
 
-def test_round_on_a_stem(
-    take_turns: Callable[..., dict[str, Turns]], judge: Callable[..., None]
-) -> None:
+def test_round_on_a_stem(take_turns, judge):
     """The example of the documentation, on pictures of 3 x 32 x 32."""
     clients = cifar_shaped(20, 100, 1)
     make = import_target(f"{BODY}:AdaptedBody", {})

@@ -5,7 +5,6 @@ Writes ``build/gpu.json``, meant for ``reports/reference/benchmarks/``.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
 from math import prod
 from pathlib import Path
 from statistics import median
@@ -16,7 +15,7 @@ import contest
 import pytest
 import torch
 from contest import Finding
-from populations import N_CLASSES, SHAPE, cifar_shaped
+from populations import N_CLASSES, SHAPE, cifar_shaped, lenet_task, moved
 from torch import Tensor
 
 from latecomer.eval.devices import claim
@@ -24,7 +23,6 @@ from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.task import make_task
 
 pytestmark = [
     pytest.mark.gpu,
@@ -66,30 +64,27 @@ def round_flop(shapes: Mapping[str, tuple[int, ...]], config: TrainConfig) -> in
     return local * lenet_flop(shapes, SHAPE[1])[1] + encoded + 3 * 2 * config.cohort * weights
 
 
-def on_gpu(clients: Clients) -> Clients:
-    """Move a population's tensors, but for the names of the clients."""
-    names = [one.name for one in fields(clients) if isinstance(getattr(clients, one.name), Tensor)]
-    return replace(
-        clients, **{name: getattr(clients, name).cuda() for name in names if name != "ids"}
-    )
+def timed(work: Callable[..., Any], *given: Tensor, repeats: int = 8, warm: int = 2) -> float:
+    """Return the median seconds of some work, from a device at rest to a device at rest."""
+    taken = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        started = perf_counter()
+        work(*given)
+        torch.cuda.synchronize()
+        taken.append(perf_counter() - started)
+    return median(taken[warm:])
 
 
 def products_flop_per_s() -> float:
     """Return what the device reaches on large float32 products without reduced precision."""
     a = torch.randn(8192, 8192, device="cuda")
-    seconds = []
-    for _ in range(6):
-        torch.cuda.synchronize()
-        started = perf_counter()
-        a @ a
-        torch.cuda.synchronize()
-        seconds.append(perf_counter() - started)
-    return float(2 * 8192**3 / median(seconds[1:]))
+    return float(2 * 8192**3 / timed(torch.matmul, a, a, repeats=6, warm=1))
 
 
 def round_seconds(clients: Clients, **settings: Any) -> float:
     """Return the median seconds of a PeFLL round, from a device at rest to a device at rest."""
-    task = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+    task = lenet_task()
     stamps: list[float] = []
 
     def stamp(*_: Any) -> None:
@@ -102,11 +97,11 @@ def round_seconds(clients: Clients, **settings: Any) -> float:
     return median(after - before for before, after in pairs)
 
 
-def test_pefll_round_on_a_gpu(benchmark: Any, judge: Callable[..., None]) -> None:
+def test_pefll_round_on_a_gpu(benchmark, judge):
     """At most 20 ms a round."""
     claim("cuda")
-    clients = on_gpu(cifar_shaped(CLIENTS, SUPPORT, 1))
-    shapes = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet").shapes
+    clients = moved(cifar_shaped(CLIENTS, SUPPORT, 1), "cuda")
+    shapes = lenet_task().shapes
     seconds = benchmark.pedantic(round_seconds, args=(clients,), rounds=1)
     stochastic, able = round_seconds(clients, posterior="gaussian"), products_flop_per_s()
     work = round_flop(shapes, CONFIG)

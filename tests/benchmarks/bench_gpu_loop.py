@@ -7,23 +7,20 @@ What wins there, and stays equal, is what the product should do.
 
 import json
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import contest
 import pytest
 import torch
-from bench_gpu import CONFIG, lenet_flop, products_flop_per_s
-from gpu_variants import KERNELS, Loop, captured, cut, local_loop
-from populations import N_CLASSES, SHAPE
+from bench_gpu import CONFIG, lenet_flop, products_flop_per_s, timed
+from gpu_variants import KERNELS, captured, cut, local_loop
+from populations import N_CLASSES, SHAPE, lenet_task
 from torch import Tensor
 
 from latecomer.eval.devices import claim
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.vectorised import cohort_sgd
 from latecomer.models.task import client_axis
-from latecomer.models.task.task import make_task
 
 pytestmark = [
     pytest.mark.gpu,
@@ -38,18 +35,6 @@ WAYS = [
     for kernel in KERNELS
     if launch != "compile" or kernel.startswith("grouped")
 ]
-
-
-def timed(loop: Loop, *given: Tensor, repeats: int = 8) -> float:
-    """Return the median seconds of the loop, from a device at rest to a device at rest."""
-    taken = []
-    for _ in range(repeats):
-        torch.cuda.synchronize()
-        started = perf_counter()
-        loop(*given)
-        torch.cuda.synchronize()
-        taken.append(perf_counter() - started)
-    return median(taken[2:])
 
 
 def entry(way: tuple[str, str, str], shapes: Any, given: tuple[Tensor, ...], goal: Tensor) -> Any:
@@ -74,10 +59,10 @@ def entry(way: tuple[str, str, str], shapes: Any, given: tuple[Tensor, ...], goa
     }
 
 
-def test_ways_of_the_local_loop(benchmark: Any) -> None:
+def test_ways_of_the_local_loop(benchmark):
     """Time all of them as cells compute, and the product's own loop on the same batches."""
     claim("cuda")
-    task = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+    task = lenet_task()
     draw = torch.Generator().manual_seed(0)
     each = (CONFIG.cohort, CONFIG.local_steps, CONFIG.batch_size)
     x = torch.randn(*each, *SHAPE, generator=draw).cuda()

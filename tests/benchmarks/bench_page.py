@@ -1,9 +1,5 @@
 """The page of a run of 100,000 rows against reading its rows with pandas: ``make bench``."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pandas as pd
 from contest import compare
 from large_run import write_large_run
@@ -11,9 +7,7 @@ from large_run import write_large_run
 from latecomer.reports import report
 
 
-def test_page_of_100_000_rows(
-    take_turns: Callable[..., Any], judge: Callable[..., None], tmp_path: Path
-) -> None:
+def test_page_of_100_000_rows(take_turns, judge, tmp_path):
     """At most 225 times the reading: 15 s where it takes 67 ms. Most of it is drawing pictures."""
     write_large_run(tmp_path)
     turns = take_turns(

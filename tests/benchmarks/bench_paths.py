@@ -4,42 +4,23 @@ from time import perf_counter
 
 import pytest
 import torch
-from pytest_benchmark.fixture import BenchmarkFixture
+from populations import cifar_shaped, moved
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.task import make_task
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-N_CLIENTS, N_SAMPLES = 40, 64
-
-
-def population(shape: tuple[int, ...]) -> Clients:
-    draw = torch.Generator().manual_seed(0)
-    n = N_CLIENTS * N_SAMPLES
-    rows = torch.arange(n).view(N_CLIENTS, N_SAMPLES).to(DEVICE)
-    sizes = torch.full((N_CLIENTS,), N_SAMPLES, device=DEVICE)
-    return Clients(
-        x=torch.randn(n, *shape, generator=draw).to(DEVICE),
-        y=torch.randint(0, 10, (n,), generator=draw).to(DEVICE),
-        support=rows,
-        support_sizes=sizes,
-        query=rows,
-        query_sizes=sizes,
-        ids=torch.arange(N_CLIENTS),
-        mean=torch.zeros((), device=DEVICE),
-        sd=torch.ones((), device=DEVICE),
-    )
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.mark.parametrize("cohort", [5, 20])
 @pytest.mark.parametrize("shape", [(64,), (1, 8, 8), (3, 32, 32)], ids=["dense", "small", "lenet"])
 @pytest.mark.parametrize("name", ["fedavg", "pfedme"])
-def test_round(benchmark: BenchmarkFixture, name: str, shape: tuple[int, ...], cohort: int) -> None:
+def test_round(benchmark, name, shape, cohort):
     """The vectorised path's time; ``serial_over_vectorised`` says how much faster it was."""
-    clients, task = population(shape), make_task(input_shape=shape, n_classes=10)
+    clients = cifar_shaped(40, 64, 0, shape=shape, dtype=torch.float32)
+    clients, task = moved(clients, DEVICE), make_task(input_shape=shape, n_classes=10)
     steps = 4 if len(shape) == 3 and shape[1] == 32 else 20
     config = TrainConfig(rounds=1, cohort=cohort, local_steps=steps, batch_size=32)
 
@@ -53,7 +34,7 @@ def test_round(benchmark: BenchmarkFixture, name: str, shape: tuple[int, ...], c
         run("serial")
         seconds.append(perf_counter() - started)
     if benchmark.stats is not None:
-        benchmark.extra_info["device"] = DEVICE.type
+        benchmark.extra_info["device"] = DEVICE
         benchmark.extra_info["threads"] = torch.get_num_threads()
         ratio = min(seconds) / benchmark.stats["min"]
         benchmark.extra_info["serial_over_vectorised"] = ratio

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 import torch
 from bare_rounds import BLOCKED
-from contest import Turns, compare, fastest
+from contest import compare, fastest
 from contestants import BareFederation, BarePeFLL, bare_pefll, engine, every_variant
-from populations import N_CLASSES, SHAPE, cifar_shaped
+from populations import cifar_shaped
 from sample_by_sample import Pictures, batches
 from torch.utils.data import Subset
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.methods import make_method
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.task import Task, make_task
+from latecomer.models.task.task import Task
 
 CLIENTS, SUPPORT = 100, 500
 CONFIG = TrainConfig(rounds=10_000, cohort=5, local_steps=50, batch_size=32)
@@ -43,17 +43,7 @@ def clients() -> Clients:
     return cifar_shaped(CLIENTS, SUPPORT, 1)
 
 
-@pytest.fixture(scope="module")
-def task() -> Task:
-    return make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
-
-
-def test_pefll_round(
-    clients: Clients,
-    task: Task,
-    take_turns: Callable[..., dict[str, Turns]],
-    judge: Callable[..., None],
-) -> None:
+def test_pefll_round(clients, task, take_turns, judge):
     """At most 1.10 times the best bare loop and at most half of the script-like one, either path.
 
     A bare loop in oneDNN's own layout is the best of all: the path ``blocked`` is held to it.

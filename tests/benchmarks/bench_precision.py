@@ -5,23 +5,19 @@ On the device at hand: a PeFLL round on LeNet, in turns, and a training on digit
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import pandas as pd
 import torch
-from contest import Finding, Turns, compare
+from contest import Finding, compare
 from contestants import engine
-from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
-from torch import Tensor
+from populations import SMALL, cifar_shaped, lenet_task, moved
 
 from latecomer.eval.devices import claim, device_name
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.studies.checking import parse_study
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.methods import make_method
-from latecomer.models.task.clients import Clients
-from latecomer.models.task.task import make_task
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 RIVALS = ("bf16", "tf32") if DEVICE == "cuda" else ("bf16",)
@@ -30,12 +26,6 @@ CONFIG = TrainConfig(
 )
 CLIENTS, SUPPORT, REPEATS = (10, 50, 2) if SMALL else (100, 500, 5)
 ROUNDS, SEEDS = (4, (0,)) if SMALL else (100, (0, 1))
-
-
-def here(clients: Clients) -> Clients:
-    """Return the population on the device at hand; the clients' names stay on the host."""
-    tables = {one.name: getattr(clients, one.name) for one in fields(clients) if one.name != "ids"}
-    return replace(clients, **{k: v.to(DEVICE) for k, v in tables.items() if isinstance(v, Tensor)})
 
 
 def waited(round_: Callable[[], None]) -> Callable[[], None]:
@@ -69,13 +59,11 @@ def accuracies(precision: str, rounds: int, seeds: tuple[int, ...]) -> Mapping[s
     return {group: 1 - float(error[group]) for group in ("seen", "novel")}
 
 
-def test_round_and_accuracy(
-    take_turns: Callable[..., dict[str, Turns]], judge: Callable[..., None], benchmark: Any
-) -> None:
+def test_round_and_accuracy(take_turns, judge, benchmark):
     """The round may be faster or slower: what a processor has for bfloat16 differs."""
     claim(DEVICE)
-    clients = here(cifar_shaped(CLIENTS, SUPPORT, 1))
-    task = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+    clients = moved(cifar_shaped(CLIENTS, SUPPORT, 1), DEVICE)
+    task = lenet_task()
     method = make_method("pefll", descriptor_dim=26)
     with ExitStack() as stack:
         rounds = {

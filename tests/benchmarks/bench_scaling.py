@@ -4,14 +4,13 @@ An exponent of 0 means that a round does not notice, of 1 that it takes twice as
 much.
 """
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from math import prod
 from statistics import median
 
 import pytest
-from contest import Finding, Turns, fitted_exponent
+from contest import Finding, fitted_exponent
 from contestants import engine
 from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
 
@@ -35,9 +34,7 @@ def population(n_clients: int) -> Clients:
 
 
 @pytest.mark.parametrize("grown", SIZES)
-def test_scaling(
-    grown: str, take_turns: Callable[..., dict[str, Turns]], judge: Callable[..., None]
-) -> None:
+def test_scaling(grown, take_turns, judge):
     """PeFLL's round: flat in clients, linear in cohort and steps at most."""
     usual = population(CLIENTS)
     sizes, contestants = [], {}

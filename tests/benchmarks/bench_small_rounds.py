@@ -1,12 +1,10 @@
 """A round on the small nets, in the quickstart's setting: the engine and bare PyTorch."""
 
-from collections.abc import Callable
-
 import bare_nets
 import pytest
 import torch
 from bare_rounds import ONE_ROW
-from contest import Turns, compare, fastest
+from contest import compare, fastest
 from contestants import BareFederation, bare_fedavg, bare_pefll, engine, every_variant
 from populations import N_CLASSES, cifar_shaped
 
@@ -26,12 +24,7 @@ REPEATS = 40
 
 @pytest.mark.parametrize("name", ["PeFLL", "FedAvg"])
 @pytest.mark.parametrize("kind", NETS)
-def test_small_round(
-    kind: str,
-    name: str,
-    take_turns: Callable[..., dict[str, Turns]],
-    judge: Callable[..., None],
-) -> None:
+def test_small_round(kind, name, take_turns, judge):
     """At most 1.15 times the best bare loop.
 
     The engine draws up to sixteen small rounds at once, so that medians do not see the draws.

@@ -9,7 +9,6 @@ Python that has it (``pip install "torch==2.13.0" "blazefl[contrib,reproducibili
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from contest import Finding
-from populations import N_CLASSES, SHAPE, SMALL, cifar_shaped
+from populations import SMALL, cifar_shaped, lenet_task
 
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig
@@ -26,7 +25,6 @@ from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task.state import State
-from latecomer.models.task.task import make_task
 
 TURNS, ROUNDS = (1, 2) if SMALL else (5, 3)
 STEPS = 4 if SMALL else 50
@@ -48,11 +46,11 @@ def same(one: State, other: State) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_two_threads_and_one(name: str, benchmark: Any, judge: Callable[..., None]) -> None:
+def test_two_threads_and_one(name, benchmark, judge):
     """At most .6 of the time, to the same bits; on a machine that has two quiet cores."""
     method, config = CASES[name]
     clients = cifar_shaped(20, 500, 1)
-    task = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+    task = lenet_task()
     wall: dict[int, list[float]] = {1: [], 2: []}
     cpu: dict[int, list[float]] = {1: [], 2: []}
     states: dict[int, State] = {}
@@ -83,11 +81,11 @@ def test_two_threads_and_one(name: str, benchmark: Any, judge: Callable[..., Non
 
 
 @pytest.mark.skipif(BLAZEFL is None, reason="no BLAZEFL_PYTHON has BlazeFL")
-def test_two_threads_and_blazefl(benchmark: Any, judge: Callable[..., None]) -> None:
+def test_two_threads_and_blazefl(benchmark, judge):
     """No slower than the quickest of its trainers: in turn, two threads, two processes."""
     samples = STEPS * BATCH
     clients = cifar_shaped(COHORT, samples, 1)
-    task = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+    task = lenet_task()
     method = FedAvg(local_momentum=0.0, local_weight_decay=0.0)
     config = TrainConfig(2, COHORT, STEPS, BATCH)
     program = Path(__file__).parent / "rounds" / "blazefl_rounds.py"

@@ -1,6 +1,5 @@
 """A cell of 60 PeFLL rounds on CIFAR-10-sized data, with its evaluations, against its rounds."""
 
-from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -38,7 +37,7 @@ def cell(folder: Path, rounds: int) -> dict[str, Any]:
     return dict(next(one.config for one in cells if one.kind == "method"))
 
 
-def test_a_run_and_its_rounds(benchmark: Any, judge: Callable[..., None], tmp_path: Path) -> None:
+def test_a_run_and_its_rounds(benchmark, judge, tmp_path):
     """At most 1.15 times the rounds alone, evaluating every 30 of them."""
     evaluate_cell(cell(tmp_path, 1))  # reads the data and makes the split, which cells share
     cpu, wall = [], []

@@ -9,7 +9,9 @@ import contest
 import pytest
 import torch
 from contest import Finding, Turns
-from populations import SMALL
+from populations import SMALL, lenet_task
+
+from latecomer.models.task.task import Task
 
 RATIOS = pytest.StashKey[list[Finding]]()
 WRITTEN = Path("build") / ("ratios-small.json" if SMALL else "ratios.json")
@@ -64,6 +66,11 @@ def take_turns(benchmark: Any) -> Callable[..., dict[str, Turns]]:
         return {name: Turns(tuple(wall[name][1:]), tuple(cpu[name][1:])) for name in contestants}
 
     return run
+
+
+@pytest.fixture(scope="session")
+def task() -> Task:
+    return lenet_task()
 
 
 @pytest.fixture(autouse=True, scope="session")

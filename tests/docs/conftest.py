@@ -1,7 +1,12 @@
 """Programs that make pages, and comparing what a page shows with what a program prints."""
 
+import contextlib
 import importlib.util
+import os
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 from operator import eq
 from pathlib import Path
@@ -10,7 +15,7 @@ import pytest
 
 BUILDING = Path(__file__).resolve().parents[2] / "docs" / "building"
 EXAMPLES = BUILDING.parent / "examples"
-sys.path.append(str(BUILDING))  # as MkDocs has it: the hooks import one another
+sys.path.append(str(BUILDING))  # as MkDocs has it: the programs import one another
 
 NUMBER = re.compile(r"(?P<number>[+-]?\d*\.\d+)(?P<end>%?[,.;:)]*)")
 
@@ -78,6 +83,71 @@ def building():
 def example():
     """Return a function: a program of ``docs/examples`` by its place there."""
     return lambda place: loaded(f"example_{Path(place).stem}", EXAMPLES / place)
+
+
+@pytest.fixture(scope="session")
+def commands():
+    """Return a function: each command of a console's blocks with what is shown below it."""
+
+    def balanced(command):
+        with contextlib.suppress(ValueError):
+            return bool(shlex.split(command))
+        return False
+
+    def typed(*consoles):
+        for console in consoles:
+            for part in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
+                lines = part.splitlines()
+                # An open quote goes on in the next line.
+                ends = range(1, len(lines) + 1)
+                length = next(end for end in ends if balanced("\n".join(lines[:end])))
+                yield "\n".join(lines[:length]), lines[length:]
+
+    return typed
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Return a function: what a command prints in a folder where ``latecomer`` is this one."""
+    program = tmp_path / "bin" / "latecomer"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m latecomer "$@"\n')
+    program.chmod(0o755)
+    place = tmp_path / "work"
+    place.mkdir()
+    known = os.environ | {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+    known |= {"OMP_NUM_THREADS": "1"}
+
+    def printed(command, *, columns=80, quiet=True):
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=place,
+            env=known | {"COLUMNS": str(columns)},
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert done.stderr == "" or not quiet, f"{command}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    printed.place = place
+    return printed
+
+
+@pytest.fixture
+def chromium():
+    """Return a browser."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.fail("this test needs Chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

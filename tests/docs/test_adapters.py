@@ -1,7 +1,6 @@
 """The adapters that the page shows run as they stand: other frameworks' clients to certificates."""
 
 import csv
-import importlib.util
 import io
 import json
 import os
@@ -31,13 +30,6 @@ with_flower = [
         reason="flwr and its simulation are not installed (extra bench)",
     ),
 ]
-
-
-def adapter(name):
-    spec = importlib.util.spec_from_file_location(f"adapter_{name}", ADAPTERS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def python(*program, folder, fed=""):
@@ -130,8 +122,9 @@ class BenchServer:
             results["after"]["test"].update(answer)
 
 
-def test_fl_bench():
-    held_out_losses, server = adapter("fl_bench").held_out_losses, BenchServer()
+def test_fl_bench(example):
+    held_out_losses = example("adapters/fl_bench.py").held_out_losses
+    server = BenchServer()
     losses, pool = held_out_losses(server, Metrics, 30)
     assert pool == 2
     assert losses == {3: pytest.approx(0.3), 4: pytest.approx(0.4)}
@@ -156,8 +149,8 @@ class LibServer:
         return [20, 21, 22], [40, 50, 60], [40.0, 45.0, 30.0], [39.0, 40.0, 41.0]
 
 
-def test_pfllib():
-    new_client_losses = adapter("pfllib").new_client_losses
+def test_pfllib(example):
+    new_client_losses = example("adapters/pfllib.py").new_client_losses
     losses, pool = new_client_losses(LibServer(new=True), 30)
     assert pool == 3
     some, _ = new_client_losses(LibServer(new=True), 2)

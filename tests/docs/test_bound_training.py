@@ -12,6 +12,7 @@ from latecomer.models.engine.training import initial_state
 from latecomer.models.posteriors import bounded_cross_entropy
 
 ROOT = Path(__file__).resolve().parents[2]
+STATES = (("none", "before"), ("pefll", "before"), ("pefll", "after"), ("bound", "after"))
 ROWS = pd.read_csv(ROOT / "reports" / "reference" / "bound-training" / "bounds.csv")
 
 
@@ -41,9 +42,7 @@ def test_the_pilot_chooses_and_every_seed_has_every_state(program, data):
     assert set(rest["alpha"]) == {best["alpha"]}
     assert set(zip(pilot["alpha"], pilot["alpha_theta"], strict=True)) == set(program.VARIANCES)
     told = rest.groupby(["objective", "when"])["seed"].apply(sorted)
-    assert set(told.index) == {
-        *(("none", "before"), ("pefll", "before"), ("pefll", "after"), ("bound", "after")),
-    }
+    assert set(told.index) == set(STATES)
     assert all(seeds == told.iloc[0] for seeds in told)
     assert set(told.iloc[0]) <= set(program.SEEDS)
 
@@ -52,13 +51,7 @@ def test_the_pilot_chooses_and_every_seed_has_every_state(program, data):
 def test_the_page_says_what_the_rows_show(data):
     own = ROWS[(ROWS["data"] == data) & (ROWS["seed"] < 100)].set_index("seed")
     told = {
-        state: own[(own["objective"] == state[0]) & (own["when"] == state[1])]
-        for state in (
-            ("none", "before"),
-            ("pefll", "before"),
-            ("pefll", "after"),
-            ("bound", "after"),
-        )
+        state: own[(own["objective"] == state[0]) & (own["when"] == state[1])] for state in STATES
     }
     zero, before, usual, bound = told.values()
     assert (bound["bound"] < before["bound"] / 5).all()

@@ -1,9 +1,7 @@
 """What the site is built with: facts of bounds, public names, the search for foreign resources."""
 
 import doctest
-import importlib.util
 import re
-import sys
 from math import prod
 from pathlib import Path
 
@@ -17,47 +15,25 @@ from latecomer.reports.frames.paper import NOT_COMPARABLE, paper_numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILDING = ROOT / "docs" / "building"
-sys.path.append(str(BUILDING))  # as MkDocs has it: the hooks import one another
+SHOWN = [path.stem for path in sorted(BUILDING.glob("*.py")) if ">>> " in path.read_text("utf-8")]
 
 
-def loaded(name):
-    spec = importlib.util.spec_from_file_location(f"building_{name}", BUILDING / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.mark.parametrize("name", SHOWN)
+def test_examples_of_docstrings(building, name):
+    if name == "mathematics":
+        pytest.importorskip("latex2mathml")
+        pytest.importorskip("markdown")
+    assert doctest.testmod(building(name)).failed == 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        # They read the kept runs.
-        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("gallery", "published")),
-        *(
-            "blocks",
-            "checks",
-            "departures",
-            "facts",
-            "newcomers",
-            "resources",
-        ),
-        "trained_bounds",
-    ],
-)
-def test_examples_of_docstrings(name):
-    assert doctest.testmod(loaded(name)).failed == 0
-
-
-def test_formulas():
+def test_formulas(building):
     pytest.importorskip("latex2mathml")
-    pytest.importorskip("markdown")
-    mathematics = loaded("mathematics")
-    assert doctest.testmod(mathematics).failed == 0
+    markdown = pytest.importorskip("markdown")
+    mathematics = building("mathematics")
     with pytest.raises(ValueError, match="cannot say"):
         mathematics.mathml(r"\nonsense{x}")
     assert mathematics._flat_roots(r"\sqrt{\frac{a + 1}{n}} + b") == r"\sqrt{(a + 1)/n} + b"
     assert "<mfrac" not in mathematics.mathml(r"\sqrt{\frac{K + \ln(2\sqrt{n})}{2n}}")
-    markdown = pytest.importorskip("markdown")
     html = markdown.markdown(
         "`$a$` costs $5, $x_1 \\le \\{y\\}$ :func:`~a.b`\n\n$$ \\frac12 $$",
         extensions=[mathematics.Mathematics()],
@@ -68,16 +44,16 @@ def test_formulas():
     assert "\\" not in html
 
 
-def test_every_public_name_is_listed():
+def test_every_public_name_is_listed(building):
     page = (ROOT / "docs" / "pages" / "api" / "bounds.md").read_text("utf-8")
     for name in latecomer.bounds.__all__:
         assert f"\n### {name}\n" in page
     for package in ("latecomer.models", "latecomer.eval", "latecomer.reports"):
-        assert len(dict(loaded("python_names").homes(package))) > 10
+        assert len(dict(building("python_names").homes(package))) > 10
 
 
-def test_foreign_resources_are_found(tmp_path):
-    resources = loaded("resources")
+def test_foreign_resources_are_found(building, tmp_path):
+    resources = building("resources")
     (tmp_path / "a.html").write_text(
         '<link rel="stylesheet" href="https://x.org/a.css"><img src="b.png">'
         '<link rel="canonical" href="https://x.org"><a href="https://x.org">x</a>'
@@ -107,9 +83,14 @@ def test_every_study_of_a_paper_is_on_the_page_with_what_it_follows():
 
 
 @pytest.fixture(scope="module")
-def published():
+def published(building):
     """What reads all kept runs, once."""
-    return loaded("published")
+    return building("published")
+
+
+@pytest.fixture(scope="module")
+def departures(building):
+    return building("departures")
 
 
 @pytest.mark.slow
@@ -150,8 +131,7 @@ def test_the_kept_table_of_published_numbers_is_what_the_kept_runs_give(publishe
     assert all((published.REFERENCE / run / "rows.csv.xz").is_file() for run in compared["run"])
 
 
-def test_the_page_of_departures_has_a_row_for_every_record_of_every_method():
-    departures = loaded("departures")
+def test_the_page_of_departures_has_a_row_for_every_record_of_every_method(departures):
     page = (ROOT / "docs" / "pages" / "deviations.md").read_text("utf-8")
     assert not departures.FIGURE.search(page)
     for name, told in method_facts().items():
@@ -174,8 +154,7 @@ def test_the_page_of_newcomers_says_of_every_method_what_it_declares():
         assert int(steps.replace(",", "")) == prod(method_facts()[name]["serving"].values() or [0])
 
 
-def test_a_number_that_moves_is_measured_on_kept_rows_or_said_to_be_unknown():
-    departures = loaded("departures")
+def test_a_number_that_moves_is_measured_on_kept_rows_or_said_to_be_unknown(departures):
     for name, told in method_facts().items():
         for *_, moves in told["deviations"]:
             typed = departures.FIGURE.sub("", moves)
@@ -185,8 +164,7 @@ def test_a_number_that_moves_is_measured_on_kept_rows_or_said_to_be_unknown():
                 assert measured or moves.startswith("yes, by how much is not known"), (name, moves)
 
 
-def test_the_figures_of_departures_are_those_of_the_rows():
-    departures = loaded("departures")
+def test_the_figures_of_departures_are_those_of_the_rows(departures):
     told = departures.filled("{published odpfl-table1-500-rounds}", "pfl_nearest")
     assert told == (
         "77.0% of new clients' samples are right, 24.4% published (`odpfl-table1-500-rounds`)"

@@ -1,40 +1,73 @@
-"""Every command of the pages about tables of losses runs, in order, and prints what is shown."""
+"""Commands of pages run, in order, and print what is shown; so does Python for one's own data."""
 
-import os
+import doctest
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```console\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+NAMES = ("arriving", "losses", "own_data", "tutorial")
+PAGES = {name: (ROOT / "docs" / "pages" / f"{name}.md").read_text("utf-8") for name in NAMES}
+KINDS = {"own_data": ("pycon", "python", "yaml", "console")}
+INSTALLING = ("make install", "export PATH=$PWD/.venv/bin:$PATH")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "commands"), [("arriving", 7), ("losses", 4)])
-def test_the_commands_print_what_is_shown(name, commands, tmp_path, disagreement):
-    page = (ROOT / "docs" / "pages" / f"{name}.md").read_text("utf-8")
-    assert page.count("```") == 2 * len(BLOCK.findall(page))
-    program = tmp_path / "bin" / "latecomer"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m latecomer "$@"\n')
-    program.chmod(0o755)
-    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+def blocks(name, kind="console"):
+    return re.findall(rf"^```{kind}\n(.*?)^```$", PAGES[name], flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_block_is_run_by_a_test(name):
+    kinds = KINDS.get(name, ("console",))
+    assert PAGES[name].count("```") == 2 * sum(len(blocks(name, kind)) for kind in kinds)
+
+
+def test_installing_is_what_ci_does(commands):
+    typed = [command for command, _ in commands(*blocks("tutorial"))]
+    assert [command for command in typed if command.startswith("make ")] == ["make install"]
+    whole = (ROOT / ".ci" / "run").read_text("utf-8")
+    done = re.findall(r"^ *(?:exec )?make .*$", whole, re.MULTILINE)
+    assert {"install", "docs"} <= set(" ".join(done).split())
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "columns"),
+    [
+        pytest.param("arriving", 7, 80, marks=pytest.mark.slow),
+        pytest.param("losses", 4, 80, marks=pytest.mark.slow),
+        pytest.param("tutorial", 6, 200, marks=pytest.mark.nightly),
+    ],
+)
+def test_the_commands_print_what_is_shown(name, number, columns, commands, shell, disagreement):
     run = 0
-    for block in BLOCK.findall(page):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, shown = part.partition("\n")
-            done = subprocess.run(
-                ["bash", "-c", command],
-                cwd=tmp_path,
-                env={**os.environ, "PATH": path},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert (done.returncode, done.stderr) == (0, ""), command
-            assert disagreement(shown, done.stdout) == "", f"{command}\n{done.stdout}"
-            run += command.startswith("latecomer ")
-    assert run == commands
+    for command, shown in commands(*blocks(name)):
+        if command in INSTALLING:
+            continue
+        printed = shell(command, columns=columns, quiet=name != "tutorial")
+        trained = "tiny" in command
+        told = disagreement("\n".join(shown), printed, trained=trained)
+        assert told == "", f"{command}\n{printed}"
+        run += command.startswith("latecomer ")
+    assert run == number
+
+
+@pytest.mark.nightly
+def test_python_study_and_commands_run_as_they_stand(monkeypatch, commands, shell, disagreement):
+    pytest.importorskip("datasets")
+    monkeypatch.chdir(shell.place)
+    (module,) = blocks("own_data", "python")
+    (shell.place / "mine.py").write_text(module)
+    python = "\n".join(blocks("own_data", "pycon"))
+    test = doctest.DocTestParser().get_doctest(python, {}, "page", None, 0)
+    told = []
+    found = doctest.DocTestRunner().run(test, out=told.append)
+    assert found.failed == 0, "".join(told)
+    assert found.attempted > 35
+    (study,) = blocks("own_data", "yaml")
+    (shell.place / "scans.yaml").write_text(study)
+    typed = list(commands(*blocks("own_data")))
+    for command, shown in typed:
+        printed = shell(command, columns=200, quiet=False)
+        assert disagreement("\n".join(shown), printed, trained=True) == "", printed
+    assert len(typed) == 2

@@ -1,9 +1,6 @@
 """The gallery's reports, as the site has them: each opens without a network and says no error."""
 
-import importlib.util
 import io
-import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,21 +8,16 @@ import pytest
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILDING = ROOT / "docs" / "building"
 BUILT = ROOT / "build" / "site"
 
 
-def loaded():
-    spec = importlib.util.spec_from_file_location("building_gallery", BUILDING / "gallery.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture(scope="module")
+def gallery(building):
+    return building("gallery")
 
 
 @pytest.mark.nightly
-def test_every_entry_is_headed_by_a_question_and_its_answer():
-    gallery = loaded()
+def test_every_entry_is_headed_by_a_question_and_its_answer(gallery):
     assert len(gallery.GALLERY) >= 8
     shown = [gallery.shown_run(name) for name in gallery.GALLERY]
     assert all(one.question.endswith("?") for one in shown)
@@ -59,9 +51,8 @@ def test_a_picture_is_drawn_from_the_kept_rows(building):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
+def pages(gallery, tmp_path_factory):
     """Return the pages of the built site, or render them where none was built."""
-    gallery = loaded()
     folder = BUILT / "gallery"
     if not folder.is_dir():
         folder = tmp_path_factory.mktemp("gallery")
@@ -74,24 +65,15 @@ def pages(tmp_path_factory):
 
 @pytest.mark.nightly
 @pytest.mark.browser
-def test_each_opens_offline_and_says_no_error(pages):
-    from playwright.sync_api import sync_playwright
-
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.fail("this test needs Chromium: apt-get install chromium")
+def test_each_opens_offline_and_says_no_error(pages, chromium):
     said, asked = [], []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        context = browser.new_context(offline=True)
-        page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        for file in pages:
-            page.goto(file.as_uri())
-            page.wait_for_load_state("networkidle")
-            assert page.locator("h1").count() == 1
-        browser.close()
+    page = chromium.new_context(offline=True).new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    for file in pages:
+        page.goto(file.as_uri())
+        page.wait_for_load_state("networkidle")
+        assert page.locator("h1").count() == 1
     assert said == []
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []

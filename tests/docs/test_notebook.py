@@ -1,7 +1,6 @@
 """The notebook of the examples runs, gives what it shows, and shows it in a browser."""
 
 import json
-import shutil
 from pathlib import Path
 
 import nbclient
@@ -50,32 +49,23 @@ def test_it_is_stored_with_outputs_and_without_places(stored):
 
 
 @pytest.mark.browser
-def test_its_outputs_in_a_browser(stored, tmp_path):
-    sync_api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.fail("this test needs Chromium: apt-get install chromium")
+def test_its_outputs_in_a_browser(stored, tmp_path, chromium):
     shown = [html for _, kind, html in outputs(stored) if kind == "text/html"]
     page_file = tmp_path / "outputs.html"
     body = "".join(f"<div class='out'>{html}</div>" for html in shown)
     page_file.write_text(f"<!doctype html><meta charset='utf-8'><body>{body}", "utf-8")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 900, "height": 1200})
-        said = []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda asked: said.append(asked.url) if "://" in asked.url
-                and not asked.url.startswith("file:") else None)  # fmt: skip
-        page.goto(page_file.as_uri())
-        assert page.locator("table").count() == 4
-        certificate = page.locator(".out").nth(1)
-        assert (
-            certificate.locator("p").first.inner_text().startswith("With probability at least 95%")
-        )
-        topics = certificate.locator("tbody tr td:first-child").all_inner_texts()
-        assert list(dict.fromkeys(topics)) == ["mean", "next client", "shifts", "tails", "groups"]
-        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        page.screenshot(path=str(tmp_path / "outputs.png"), full_page=True)
-        browser.close()
+    page = chromium.new_page(viewport={"width": 900, "height": 1200})
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda asked: said.append(asked.url) if "://" in asked.url
+            and not asked.url.startswith("file:") else None)  # fmt: skip
+    page.goto(page_file.as_uri())
+    assert page.locator("table").count() == 4
+    certificate = page.locator(".out").nth(1)
+    assert certificate.locator("p").first.inner_text().startswith("With probability at least 95%")
+    topics = certificate.locator("tbody tr td:first-child").all_inner_texts()
+    assert list(dict.fromkeys(topics)) == ["mean", "next client", "shifts", "tails", "groups"]
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    page.screenshot(path=str(tmp_path / "outputs.png"), full_page=True)
     assert said == []

@@ -1,6 +1,5 @@
 """Pages can be read as they lie: what programs write stands in them, and links lead somewhere."""
 
-import doctest
 import re
 from pathlib import Path
 
@@ -22,11 +21,6 @@ def pages(building):
 
 def text_of(page):
     return page.read_text("utf-8")
-
-
-@pytest.mark.parametrize("name", ["label_sets", "python_names", "shown_files", "unlabelled"])
-def test_examples_of_docstrings(building, name):
-    assert doctest.testmod(building(name)).failed == 0
 
 
 def test_no_raw_mark_is_left_under_docs():

@@ -53,9 +53,7 @@ def test_the_page_has_the_table(measured: pd.DataFrame) -> None:
         assert line in page
 
 
-def test_no_certificate_lies_under_a_measured_error(
-    material: Material, measured: pd.DataFrame
-) -> None:
+def test_no_certificate_lies_under_a_measured_error(material, measured):
     """Nothing here is within a standard error; of the worst groups nothing is measured above."""
     assert len(measured) == 7 * 3 * len(METHODS)
     over = measured["measured"] + measured["standard_error"]

@@ -41,66 +41,28 @@ RUNS = {
 INSTALLING = ("python3 -m venv .venv && . .venv/bin/activate", "pip install .", "make quickstart")
 
 
-def commands(console):
-    """Yield each command of a block with what is shown below it."""
-    for part in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
-        lines = part.splitlines()
-        # An open quote goes on in the next line.
-        length = next(n for n in range(1, len(lines) + 1) if balanced("\n".join(lines[:n])))
-        yield "\n".join(lines[:length]), lines[length:]
+@pytest.fixture(scope="module")
+def typed(commands):
+    consoles = (text for kind, text in BLOCKS if kind == "console")
+    return [command for command, _ in commands(*consoles)]
 
 
-def balanced(command):
-    with contextlib.suppress(ValueError):
-        return bool(shlex.split(command))
-    return False
-
-
-TYPED = [command for kind, text in BLOCKS if kind == "console" for command, _ in commands(text)]
-TRAINS = [command for command in TYPED if command.startswith("latecomer run mine.yaml")]
+def trains(command):
+    return command.startswith("latecomer run mine.yaml")
 
 
 def test_it_is_two_screens_and_a_map():
     assert len(PAGE.encode()) <= MOST_BYTES
 
 
-def test_every_block_is_one_that_is_run():
+def test_every_block_is_one_that_is_run(typed):
     assert PAGE.count("```") == 2 * len(BLOCKS)
     assert {kind for kind, _ in BLOCKS} == {"console", "python", "yaml"}
     assert not re.search(r"^(?: {4}|\t)\S", FENCES.sub("", PAGE), re.MULTILINE), "a block unfenced"
-    assert [one for one in INSTALLING if one not in TYPED] == []
-    assert len(TRAINS) == 2
-    assert sorted(RUNS.keys() - set(TYPED)) == ["latecomer run bound-vs-accuracy"]
-    assert len(TYPED) > len(INSTALLING) + len(RUNS) + len(TRAINS)
-
-
-@pytest.fixture
-def shell(tmp_path):
-    """Return a function: what a command prints in a folder where ``latecomer`` is this one."""
-    program = tmp_path / "bin" / "latecomer"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m latecomer "$@"\n')
-    program.chmod(0o755)
-    place = tmp_path / "work"
-    place.mkdir()
-    known = os.environ | {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
-    known |= {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}
-
-    def printed(command):
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=place,
-            env=known,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, ""), command
-        return done.stdout
-
-    printed.place = place
-    return printed
+    assert [one for one in INSTALLING if one not in typed] == []
+    assert sum(map(trains, typed)) == 2
+    assert sorted(RUNS.keys() - set(typed)) == ["latecomer run bound-vs-accuracy"]
+    assert len(typed) > len(INSTALLING) + len(RUNS) + 2
 
 
 def assert_shown(lines, printed):
@@ -112,13 +74,13 @@ def assert_shown(lines, printed):
 
 
 @pytest.mark.slow
-def test_the_certificate_is_what_terminal_and_python_print(shell, monkeypatch):
+def test_the_certificate_is_what_terminal_and_python_print(commands, shell, typed, monkeypatch):
     ran = 0
     for kind, text in BLOCKS:
         if kind == "console":
             for command, lines in commands(text):
-                if command not in (*INSTALLING, *RUNS, *TRAINS):
-                    said = shell(command)
+                if command not in (*INSTALLING, *RUNS) and not trains(command):
+                    said = shell(command, columns=100)
                     assert_shown(lines, said)
                     ran += 1
                     if command.startswith("latecomer certify"):
@@ -129,27 +91,27 @@ def test_the_certificate_is_what_terminal_and_python_print(shell, monkeypatch):
                 exec(compile(text, "README.md", "exec"), {})
             assert out.getvalue() == certified
             ran += 1
-    assert ran == len(TYPED) - len(INSTALLING) - len(RUNS) + 1 - len(TRAINS) + 1
+    assert ran == len(typed) - len(INSTALLING) - len(RUNS) + 1 - 2 + 1
     assert "Made by latecomer from" in (shell.place / "page.html").read_text("utf-8")
 
 
 @pytest.mark.nightly
-def test_the_study_of_ones_own_and_its_network_run_as_they_stand(shell):
+def test_the_study_of_ones_own_and_its_network_run_as_they_stand(commands, shell):
     for kind, text in BLOCKS:
         if kind == "console":
             for command, lines in commands(text):
-                if command in TRAINS or "mine.csv" in command:
-                    assert_shown(lines, shell(command))
+                if trains(command) or "mine.csv" in command:
+                    assert_shown(lines, shell(command, columns=100))
         elif named := re.match(r"# (\S+)\n", text):
             (shell.place / named[1]).write_text(text)
     for name in ("mine", "mine-net"):
         assert (shell.place / "runs" / name / "report.html").is_file()
 
 
-def test_the_study_of_ones_own_is_understood(tmp_path, monkeypatch):
+def test_the_study_of_ones_own_is_understood(typed, tmp_path, monkeypatch):
     """And has as many clients as are said to be left to train."""
     monkeypatch.chdir(tmp_path)
-    (made,) = (one for one in TYPED if "> mine.csv" in one)
+    (made,) = (one for one in typed if "> mine.csv" in one)
     subprocess.run(["bash", "-c", made], check=True)
     (study,) = (text for kind, text in BLOCKS if kind == "yaml")
     Path("mine.yaml").write_text(study)
@@ -236,7 +198,7 @@ def test_commands_in_its_prose_are_understood():
 
 
 @pytest.mark.nightly
-def test_a_bare_python_comes_to_a_certificate_by_what_is_typed(built, tmp_path):
+def test_a_bare_python_comes_to_a_certificate_by_what_is_typed(typed, built, tmp_path):
     """Needs an index of packages."""
     bare = tmp_path / "bin" / "python3"
     bare.parent.mkdir()
@@ -244,10 +206,10 @@ def test_a_bare_python_comes_to_a_certificate_by_what_is_typed(built, tmp_path):
     bare.chmod(0o755)
     known = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     known["PATH"] = f"{bare.parent}{os.pathsep}{os.environ['PATH']}"
-    typed = TYPED[: TYPED.index("make quickstart")]
+    first = typed[: typed.index("make quickstart")]
     source = built / "tree"
     done = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(typed)],
+        ["bash", "-e", "-c", "\n".join(first)],
         cwd=source,
         env=known,
         capture_output=True,

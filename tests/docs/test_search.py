@@ -1,6 +1,5 @@
 """The site's search works where a page is opened from a disk, without a server."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,37 +33,29 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.browser
-def test_words_are_found_from_a_disk(site):
-    from playwright.sync_api import sync_playwright
-
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.fail("this test needs Chromium: apt-get install chromium")
+def test_words_are_found_from_a_disk(site, chromium):
     said = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_context(offline=True).new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        for start in ("index.html", "theory/held_out.html"):
-            page.goto((site / start).as_uri())
-            page.wait_for_function("typeof searchWorker !== 'undefined' && searchWorker.index")
-            page.keyboard.press("s")
-            field = page.locator("#mkdocs-search-query")
-            field.wait_for()
-            for word in ("nn.Module", "LaTeX", "citation", "delta"):
-                field.fill("")
-                field.press_sequentially(word)
-                results = page.locator("#mkdocs-search-results article")
-                results.first.wait_for()
-                target = results.first.locator("a").get_attribute("href")
-                text = (site / start).parent.joinpath(target.partition("#")[0]).read_text("utf-8")
-                assert word.lower() in text.lower(), (word, target)
-            toggle = page.locator("[data-bs-theme-value=dark]")
-            toggle.evaluate("one => one.click()")
-            assert page.locator("html").get_attribute("data-bs-theme") == "dark"
-        field.fill("nosuchwordanywhere")
-        field.press("Shift")
-        page.get_by_text("No results found").wait_for()
-        browser.close()
+    page = chromium.new_context(offline=True).new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    for start in ("index.html", "theory/held_out.html"):
+        page.goto((site / start).as_uri())
+        page.wait_for_function("typeof searchWorker !== 'undefined' && searchWorker.index")
+        page.keyboard.press("s")
+        field = page.locator("#mkdocs-search-query")
+        field.wait_for()
+        for word in ("nn.Module", "LaTeX", "citation", "delta"):
+            field.fill("")
+            field.press_sequentially(word)
+            results = page.locator("#mkdocs-search-results article")
+            results.first.wait_for()
+            target = results.first.locator("a").get_attribute("href")
+            text = (site / start).parent.joinpath(target.partition("#")[0]).read_text("utf-8")
+            assert word.lower() in text.lower(), (word, target)
+        toggle = page.locator("[data-bs-theme-value=dark]")
+        toggle.evaluate("one => one.click()")
+        assert page.locator("html").get_attribute("data-bs-theme") == "dark"
+    field.fill("nosuchwordanywhere")
+    field.press("Shift")
+    page.get_by_text("No results found").wait_for()
     assert said == []

@@ -1,6 +1,5 @@
 """What was tried for newcomers without labels: the program, its kept rows, and what a page says."""
 
-import doctest
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -29,10 +28,6 @@ def program(example):
 @pytest.fixture(scope="module")
 def asked(program):
     return program.asked("choose", 2, 0)
-
-
-def test_examples_of_docstrings(building):
-    assert doctest.testmod(building("tried_options")).failed == 0
 
 
 def test_as_it_is_the_program_trains_the_method_bit_for_bit(program, asked):

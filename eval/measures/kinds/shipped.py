@@ -7,7 +7,7 @@ MEASURES = (
         name="descriptors",
         description="every client's descriptor, and its rank correlation with the clients' "
         "classes, along the training too where ``evaluation.every`` says how often",
-        work="latecomer.eval.measures.of_a_model:descriptors",
+        work="latecomer.eval.measures.likeness:descriptors",
     ),
     Measure(
         name="mix_and_match",

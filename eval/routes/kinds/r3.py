@@ -30,18 +30,8 @@ def measured_samples(
 ) -> int:
     """Return how many samples of every client measure it; no client's own size may decide this.
 
-    Parameters
-    ----------
-    key : str
-        Name of the entry, for messages.
-    measured : int or None
-        As set in the study.
-    share : float in (0, 1)
-        Share of the support, used where ``measured`` is None and all hold equally many.
-    sizes : sequence of int
-        Support samples of the clients.
-    n_classes : int or None
-        Classes of every client, each measured by equally many; None: cut regardless of class.
+    As ``measured`` says, or, where all hold equally many, a ``share`` of the support. Each of
+    ``n_classes`` is measured by equally many; None: cut regardless of class.
 
     Examples
     --------
@@ -77,18 +67,7 @@ def check_classes(
 ) -> None:
     """Refuse held-out clients who hold fewer samples of a class than measure it.
 
-    Parameters
-    ----------
-    key : str
-        Name of the entry, for messages.
-    supports, pools : sequence of ndarray
-        Rows of every client's support; rows of every class.
-    n_measured, n_classes : int
-        As for :func:`cut_support`.
-
-    Raises
-    ------
-    InputError
+    ``supports`` are the rows of every client's support, ``pools`` those of every class.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Semaphore, Thread
 from typing import Any, Self
 
@@ -11,13 +12,12 @@ import torch
 from contest import one_processor
 from torch import Tensor
 
-from latecomer.models.engine.method import Method
-from latecomer.models.engine.schedule import Schedule, TrainConfig
+from latecomer.models.engine.schedule import Schedule
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.state import State, part
+from latecomer.models.task.state import part
 from latecomer.models.task.task import Task
 
 Batch = tuple[Tensor, Tensor]
@@ -88,29 +88,25 @@ class RoundByRound:
         self._thread.join()
 
 
-def engine(
-    method: Method, task: Task, clients: Clients, config: TrainConfig, path: str = "auto"
-) -> RoundByRound:
+def engine(method, task, clients, config, path="auto") -> RoundByRound:
     """Return the engine, with its schedule and its log, one round at a time."""
     return RoundByRound(
         lambda pause: train(method, task, clients, config, seed=0, on_round=pause, path=path)
     )
 
 
-def newcomers(
-    method: Method, task: Task, state: State, clients: Clients, *, together: bool
-) -> Callable[[], None]:
-    """Return what trains models for all clients, side by side or one by one."""
-    asked = replace(task, together=together)
+def newcomers(method, task, state, clients) -> dict[str, Callable[[], None]]:
+    """Return what trains models for all clients, side by side (``together``) and ``alone``."""
     supports = [clients.support_of(index) for index in range(len(clients))]
 
-    def serve() -> None:
+    def serve(asked: Task) -> None:
         draws = (torch.Generator().manual_seed(index) for index in range(len(clients)))
         nobody = [None] * len(clients)
         for _ in method.serve_each(asked, state, nobody, supports, generators=draws):
             pass
 
-    return serve
+    ways = {"together": True, "alone": False}
+    return {name: partial(serve, replace(task, together=way)) for name, way in ways.items()}
 
 
 @dataclass(eq=False)
@@ -168,15 +164,7 @@ class BarePeFLL:
     net: Net
 
     @classmethod
-    def of(
-        cls,
-        method: Method,
-        task: Task,
-        clients: Clients,
-        schedule: Schedule,
-        variant: str,
-        net: Net = bare_nets.lenet,
-    ) -> Self:
+    def of(cls, method, task, clients, schedule, variant, net: Net = bare_nets.lenet) -> Self:
         """Start where the engine starts."""
         state = method.init(task, clients, schedule.cohort(0), schedule.initial_noise())
         server = {key: value.clone() for key, value in state.server.items()}
@@ -196,13 +184,7 @@ class BarePeFLL:
         return bare_rounds.pefll_round(self.net, *start, first, cohort, self.variant, self.shapes)
 
 
-def bare_pefll(
-    task: Task,
-    clients: Clients,
-    config: TrainConfig,
-    data: BareFederation,
-    net: Net = bare_nets.lenet,
-) -> Callable[[], Any]:
+def bare_pefll(task, clients, config, data, net: Net = bare_nets.lenet) -> Callable[[], Any]:
     """Return the bare loop of a variant, a round each time it is called."""
     schedule = Schedule(0, clients, config)
     loop = BarePeFLL.of(make_method("pefll"), task, clients, schedule, data.variant, net)
@@ -211,14 +193,7 @@ def bare_pefll(
     return lambda: loop.round((data.x[first], data.y[first]), data.cohort(rows))
 
 
-def bare_fedavg(
-    method: FedAvg,
-    task: Task,
-    clients: Clients,
-    config: TrainConfig,
-    data: BareFederation,
-    net: Net = bare_nets.lenet,
-) -> Callable[[], Any]:
+def bare_fedavg(method, task, clients, config, data, net: Net = bare_nets.lenet):
     """Return the bare loop of a variant, a round each time it is called."""
     schedule = Schedule(0, clients, config)
     drawn = schedule.cohort(0)

@@ -21,12 +21,11 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
-from populations import N_CLASSES, SHAPE, cifar_shaped, kept_samples
+from populations import cifar_shaped, kept_samples, lenet_task
 from torch.nn import functional as F
 from users_net import lenet
 
 from latecomer.models.methods import make_method
-from latecomer.models.task.task import make_task
 
 CLIENTS, SUPPORT = 1_000, 50
 
@@ -61,7 +60,7 @@ def main(rounds: int, workers: int) -> None:
     @server.main()
     def serve(grid: Grid, context: Context) -> None:
         method = make_method("fedavg", local_lr=LR, local_momentum=0.0, local_weight_decay=0.0)
-        task = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+        task = lenet_task()
         with engine(method, task, cifar_shaped(CLIENTS, SUPPORT, 1), CONFIG) as ours:
             ours()
             last = perf_counter()

@@ -1,8 +1,9 @@
-"""What a round takes as clients grow, on small nets: ``python growth.py [METHOD CLIENTS]``.
+"""What a round takes as clients grow: ``python growth.py [METHOD CLIENTS [lenet]]``.
 
-Without arguments it measures all methods and numbers of clients, each in a process of its own,
-since a process never gives back what the last training made it take, and prints JSON. Keep it as
-``reports/reference/benchmarks/growth.json``: a page shows it as a table.
+Without arguments it measures small nets with all methods and numbers of clients, each in a process
+of its own, since a process never gives back what the last training made it take, and prints JSON.
+Keep it as ``reports/reference/benchmarks/growth.json``: a page shows it as a table. With ``lenet``
+the same data are divided among the clients, however many, and train LeNets.
 """
 
 import json
@@ -16,8 +17,7 @@ from typing import Any
 
 import torch
 from contest import machine
-from memory_of_training import resident
-from populations import N_CLASSES, cifar_shaped
+from populations import N_CLASSES, cifar_shaped, lenet_task
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
@@ -37,18 +37,41 @@ ROUNDS = 49
 """Some are drawn ahead, sixteen at a time, so that a mean over many rounds is looked at."""
 
 
+SAMPLES = 20_000
+LENETS = {"fedper": {"head_layers": 2}}
+"""FedPer's clients keep the last two layers: enough to be seen among the pages of a process."""
+
+
+def resident(key: str) -> int:
+    """Return ``VmRSS`` (now) or ``VmHWM`` (peak) of this process in bytes."""
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+
 def measured(name: str, n_clients: int, rounds: int = ROUNDS) -> dict[str, float]:
-    """Train and return milliseconds of processor time of a round, and MiB of memory."""
-    torch.set_num_threads(1)
+    """Measure the training of small nets."""
     shape = (SETTING["features"],)
     clients = cifar_shaped(n_clients, SETTING["support"], 0, shape=shape, dtype=torch.float32)
     task = make_task(input_shape=shape, n_classes=N_CLASSES, target="dense")
     steps = {key: SETTING[key] for key in ("cohort", "local_steps", "batch_size")}
-    config, ends = TrainConfig(rounds=rounds, **steps), [process_time()]
+    method = make_method(name, **METHODS[name])
+    return trained(method, task, clients, TrainConfig(rounds=rounds, **steps))
+
+
+def of_lenets(name: str, n_clients: int) -> dict[str, float]:
+    """Measure the training of LeNets on data divided among the clients."""
+    clients = cifar_shaped(n_clients, SAMPLES // n_clients, 0)
+    config = TrainConfig(rounds=5, cohort=5, local_steps=2, batch_size=32)
+    return trained(make_method(name, **LENETS.get(name, {})), lenet_task(), clients, config)
+
+
+def trained(method, task, clients, config) -> dict[str, float]:
+    """Train and return milliseconds of processor time of a round, and MiB of memory."""
+    torch.set_num_threads(1)
+    ends = [process_time()]
     # What importing and making the data took at its height must not hide the training's.
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
-    method = make_method(name, **METHODS[name])
     state = train(
         method, task, clients, config, seed=0, on_round=lambda _: ends.append(process_time())
     )
@@ -80,6 +103,7 @@ def all_of_them() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    name, count = sys.argv[1:] or ("", "")
-    made = measured(name, int(count)) if name else all_of_them()
+    name, count, *lenet = sys.argv[1:] or ("", "")
+    measure = of_lenets if lenet else measured
+    made = measure(name, int(count)) if name else all_of_them()
     print(json.dumps(made, indent=None if name else 1))

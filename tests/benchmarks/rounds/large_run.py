@@ -11,24 +11,9 @@ import yaml
 from latecomer.eval.results.rows import Artifact, make_row, write_artifact, write_rows
 
 METHODS = (
-    "local",
-    "fedavg",
-    "fedprox",
-    "fedma",
-    "per_fedavg",
-    "fedrep",
-    "fedper",
-    "lg_fedavg",
-    "pfedme",
-    "knn_per",
-    "pfedhn",
-    "pfedhn_pc",
-    "pfl_sampled",
-    "pfl_nearest",
-    "pfl_ensemble",
-    "odpfl_hn",
-    "pefll",
-    "pefll-stochastic",
+    *("local", "fedavg", "fedprox", "fedma", "per_fedavg", "fedrep", "fedper", "lg_fedavg"),
+    *("pfedme", "knn_per", "pfedhn", "pfedhn_pc", "pfl_sampled", "pfl_nearest", "pfl_ensemble"),
+    *("odpfl_hn", "pefll", "pefll-stochastic"),
 )
 GROUPS = {"seen": range(300), "certification": range(300, 400), "novel": range(400, 600)}
 CONDITIONS = [("blur", 0.5), ("blur", 1.0), *(("rotation", s) for s in (15.0, 30.0, 45.0)),

@@ -1,18 +1,32 @@
 """Synthetic populations in the shapes of CIFAR-10: speed does not depend on what is learnt."""
 
 import os
+from dataclasses import fields, replace
 from functools import lru_cache
 
 import numpy as np
 import torch
 
 from latecomer.models.task.clients import Clients
+from latecomer.models.task.task import Task, make_task
 
 SMALL = os.environ.get("LATECOMER_BENCH") == "small"
 """Whether suites that have a small size run at it, to see that they run: no ratio is judged."""
 
 SHAPE = (3, 32, 32)
 N_CLASSES = 10
+
+
+def lenet_task() -> Task:
+    """Return the task of LeNet on these shapes."""
+    return make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet")
+
+
+def moved(clients: Clients, device: str) -> Clients:
+    """Return the population on a device; the clients' names stay on the host."""
+    tables = {one.name: getattr(clients, one.name) for one in fields(clients) if one.name != "ids"}
+    on_it = {k: v.to(device) for k, v in tables.items() if isinstance(v, torch.Tensor)}
+    return replace(clients, **on_it)
 
 
 @lru_cache(maxsize=1)

@@ -101,17 +101,15 @@ def test_the_blocked_bare_round_is_the_engines():
         assert float((ours - theirs).norm()) <= 1e-4 * float(theirs.norm())
 
 
-@pytest.mark.parametrize("rule", [RULE, RULE | {"local_momentum": 0.0, "local_weight_decay": 0.0}])
-@EVERY_CASE
-def test_bare_fedavg_round_is_the_engines(task, clients, schedule, net, variant, rule):
-    method = FedAvg(**rule)
+def assert_the_engines(method, task, clients, variant, bare_round):
+    """Hold a bare round, of weights, data and rows drawn, to what the engine trains."""
     state = train(method, task, clients, CONFIG, seed=0)
+    schedule = Schedule(0, clients, CONFIG)
     start = method.init(task, clients, schedule.cohort(0), schedule.initial_noise()).server
     weights = [in_layout(value.clone(), variant) for value in part(start, "target").values()]
     data = BareFederation.of(clients, variant, torch.float64)
     for number in range(CONFIG.rounds):
-        rows = schedule.cohort(number).rows[:, :, 0]
-        bare_rounds.fedavg_round(net, weights, data.cohort(rows), variant, local_rule(method))
+        bare_round(weights, data, schedule.cohort(number).rows[:, :, 0])
     for ours, before, theirs in zip(
         part(state.server, "target").values(), part(start, "target").values(), weights, strict=True
     ):
@@ -119,22 +117,27 @@ def test_bare_fedavg_round_is_the_engines(task, clients, schedule, net, variant,
         torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-11)
 
 
+@pytest.mark.parametrize("rule", [RULE, RULE | {"local_momentum": 0.0, "local_weight_decay": 0.0}])
+@EVERY_CASE
+def test_bare_fedavg_round_is_the_engines(task, clients, net, variant, rule):
+    method = FedAvg(**rule)
+
+    def bare_round(weights, data, rows):
+        bare_rounds.fedavg_round(net, weights, data.cohort(rows), variant, local_rule(method))
+
+    assert_the_engines(method, task, clients, variant, bare_round)
+
+
+@pytest.mark.parametrize("net", [bare_nets.dense])
 @pytest.mark.parametrize("rule", [RULE, RULE | {"local_lr": 5.0, "local_momentum": 0.0}])
-def test_the_dense_round_by_hand_is_the_engines(rule):
+def test_the_dense_round_by_hand_is_the_engines(task, clients, rule):
     """With the larger rate slopes grow long enough to be cut."""
-    shape, method = SHAPES[bare_nets.dense], FedAvg(**rule)
-    task = make_task(input_shape=shape, n_classes=N_CLASSES, dtype=torch.float64)
-    clients = cifar_shaped(6, 20, 1, shape=shape, dtype=torch.float64)
-    state = train(method, task, clients, CONFIG, seed=0)
-    schedule = Schedule(0, clients, CONFIG)
-    start = method.init(task, clients, schedule.cohort(0), schedule.initial_noise()).server
-    weights = [value.clone() for value in part(start, "target").values()]
-    data = BareFederation.of(clients, bare_rounds.ONE_ROW, torch.float64)
-    for number in range(CONFIG.rounds):
-        rows = schedule.cohort(number).rows[:, :, 0]
+    method = FedAvg(**rule)
+
+    def bare_round(weights, data, rows):
         bare_dense.fedavg_round(weights, data.x[rows], data.y[rows], local_rule(method))
-    for ours, theirs in zip(part(state.server, "target").values(), weights, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-11)
+
+    assert_the_engines(method, task, clients, bare_rounds.ONE_ROW, bare_round)
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,9 @@ from contest import (
     record,
     table,
 )
-from populations import N_CLASSES, SHAPE
+from populations import SHAPE, lenet_task
 from sample_by_sample import Pictures, batches
 from torch.utils.data import Subset
-
-from latecomer.models.task.task import make_task
 
 
 def turns(*seconds):
@@ -86,7 +84,7 @@ def test_committed_ratios_lie_within_their_bounds():
 
 def test_work_of_a_round_follows_from_the_shapes():
     with torch.device("meta"):
-        shapes = make_task(input_shape=SHAPE, n_classes=N_CLASSES, target="lenet").shapes
+        shapes = lenet_task().shapes
     forward = 2 * (28**2 * 16 * 75 + 10**2 * 32 * 400 + 800 * 120 + 120 * 84 + 84 * 10)
     first = 2 * 28**2 * 16 * 75
     assert bench_gpu.lenet_flop(shapes, SHAPE[1]) == (forward, 3 * forward - first)

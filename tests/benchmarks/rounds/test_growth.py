@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("name", growth.METHODS)
-def test_a_measurement(name: str) -> None:
+def test_a_measurement(name):
     few, more = (growth.measured(name, count, rounds=3) for count in (20, 40))
     assert few["round_ms"] > 0
     assert more["data_mib"] == pytest.approx(2 * few["data_mib"])

@@ -5,7 +5,6 @@ import torch
 
 from latecomer.eval.measures.likeness import BLIND_BELOW, model_spread
 from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.studies.cells import cells_of
 from latecomer.eval.studies.checking import parse_study
 
 STUDY = {
@@ -19,8 +18,7 @@ STUDY = {
 
 def rows_of(method, **train):
     study = {**STUDY, "methods": [method], "train": {**STUDY["train"], **train}}
-    resolved = parse_study(study).resolved()
-    (cell,) = [cell for cell in cells_of(resolved, "") if cell.config["kind"] == "method"]
+    (cell,) = [cell for cell in parse_study(study).cells() if cell.kind == "method"]
     return evaluate_cell(cell.config).rows
 
 

@@ -10,19 +10,18 @@ from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.loading import load_study
 
-STUDY = {
-    "study": "sizes",
-    "data": {"name": "npz", "path": "own.npz"},
-    "split": {"kind": "by_class", "clients": 12, "certify": 3, "novel": 3, "classes_per_client": 2},
-    "model": {"hypernetwork": {"hidden": 1, "width": 8}},
-    "methods": [
-        "fedavg",
-        {"name": "pfedhn", "sizes": ["lenet-s", "lenet"], "novel_rounds": 1, "novel_steps": 2},
-        {"name": "pfl_ensemble", "sizes": ["lenet-s", "lenet", "lenet-l"]},
-    ],
-    "train": {"rounds": 2, "cohort": 3, "local_steps": 2, "batch_size": 4},
-    "bounds": ["pfedhn_eps"],
-}
+STUDY = yaml.safe_load("""
+study: sizes
+data: {name: npz, path: own.npz}
+split: {kind: by_class, clients: 12, certify: 3, novel: 3, classes_per_client: 2}
+model: {hypernetwork: {hidden: 1, width: 8}}
+methods:
+- fedavg
+- {name: pfedhn, sizes: [lenet-s, lenet], novel_rounds: 1, novel_steps: 2}
+- {name: pfl_ensemble, sizes: [lenet-s, lenet, lenet-l]}
+train: {rounds: 2, cohort: 3, local_steps: 2, batch_size: 4}
+bounds: [pfedhn_eps]
+""")
 
 
 @pytest.fixture

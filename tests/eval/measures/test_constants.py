@@ -42,17 +42,27 @@ def test_spectral_product_bounds_how_fast_weights_move_with_the_embedding() -> N
     assert 0 < steepest <= bound
 
 
-def test_constants_are_those_of_the_normalised_layers() -> None:
-    task = make_task(
-        input_shape=(4,),
-        n_classes=3,
-        hypernetwork={"hidden": 1, "width": 8, "spectral": True},
-        dtype=torch.float64,
+SIZES = ("lenet-s", "lenet")
+
+
+def task_of(shape, target="auto", **hypernetwork):
+    layers = {"hidden": 1, "width": 8, **hypernetwork}
+    return make_task(
+        input_shape=shape, n_classes=3, target=target, hypernetwork=layers, dtype=torch.float64
     )
-    config = TrainConfig(rounds=1, cohort=2, local_steps=1, batch_size=2)
-    clients = random_population(task, 6)
-    state = train(make_method("pfedhn"), task, clients, config, seed=0)
-    found = {one.name: one.value for one in hypernetwork_constants(task, state, clients, seed=0)}
+
+
+def trained(task, sizes=()):
+    """Return six clients, pFedHN's state after a round, and its constants by name."""
+    config, clients = TrainConfig(1, 2, 1, 2), random_population(task, 6)
+    state = train(make_method("pfedhn", sizes=sizes), task, clients, config, seed=0)
+    found = hypernetwork_constants(task, state, clients, seed=0, sizes=sizes)
+    return clients, state, {one.name: one.value for one in found}
+
+
+def test_constants_are_those_of_the_normalised_layers() -> None:
+    task = task_of((4,), spectral=True)
+    _, _, found = trained(task)
     # Every layer has norm 1, and the heads of one trunk add up in squares.
     assert found["descriptor_lipschitz"] == pytest.approx(math.sqrt(len(task.shapes)))
 
@@ -69,26 +79,9 @@ def test_joint_error_is_small_for_one_domain_and_large_for_contradicting_labels(
     assert 0.8 < swapped.value < 1.2
 
 
-SIZES = ("lenet-s", "lenet")
-
-
-def sized(spectral: bool = False):
-    task = make_task(
-        input_shape=(1, 20, 20),
-        n_classes=3,
-        target="lenet",
-        hypernetwork={"hidden": 1, "width": 8, "spectral": spectral},
-        dtype=torch.float64,
-    )
-    config = TrainConfig(rounds=1, cohort=2, local_steps=1, batch_size=2)
-    clients = random_population(task, 6)
-    state = train(make_method("pfedhn", sizes=SIZES), task, clients, config, seed=0)
-    found = hypernetwork_constants(task, state, clients, seed=0, sizes=SIZES)
-    return task, clients, state, {one.name: one.value for one in found}
-
-
 def test_constants_of_several_sizes_hold_for_each() -> None:
-    task, clients, state, found = sized()
+    task = task_of((1, 20, 20), "lenet")
+    clients, state, found = trained(task, SIZES)
     trunk = sum(v.numel() for k, v in state.server.items() if k.startswith("hyper.trunk"))
     per_weight = 9  # a row of eight weights and a bias of some head for every weight made
     small = make_task(input_shape=(1, 20, 20), n_classes=3, target="lenet-s")
@@ -121,19 +114,13 @@ def test_constants_of_several_sizes_hold_for_each() -> None:
 
 
 def test_normalised_heads_add_up_within_a_size_and_not_across() -> None:
-    task, _, _, found = sized(spectral=True)
+    task = task_of((1, 20, 20), "lenet", spectral=True)
+    _, _, found = trained(task, SIZES)
     assert found["descriptor_lipschitz"] == pytest.approx(math.sqrt(len(task.shapes)))
     assert found["weight_lipschitz"] > 0
 
 
 def test_one_size_has_the_constants_of_none() -> None:
-    task = make_task(
-        input_shape=(1, 20, 20), n_classes=3, target="lenet", hypernetwork={"hidden": 1, "width": 8}
-    )
-    config = TrainConfig(rounds=1, cohort=2, local_steps=1, batch_size=2)
-    clients = random_population(task, 6)
-    both = []
-    for sizes in ((), ("lenet",)):
-        state = train(make_method("pfedhn", sizes=sizes), task, clients, config, seed=0)
-        both.append(hypernetwork_constants(task, state, clients, seed=0, sizes=sizes))
-    assert both[0] == both[1]
+    task = task_of((1, 20, 20), "lenet")
+    (*_, none), (*_, one) = trained(task), trained(task, ("lenet",))
+    assert none == one

@@ -13,7 +13,7 @@ from latecomer.eval.measures.theorem31 import RATE_TERMS, jacobian_norm, quantit
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.studies.checking import parse_study
 from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import initial_state, train
+from latecomer.models.engine.training import initial_state, subset, train
 from latecomer.models.generators import hypernetworks
 from latecomer.models.methods.pefll import PeFLL
 from latecomer.models.task.clients import Clients
@@ -29,6 +29,10 @@ RAW = {
     "evaluation": {"every": 2, "measures": ["convergence"]},
     "seeds": [3],
 }
+CONSTANTS = (
+    *("smoothness", "loss_smoothness", "loss_gradient", "generator_gradient"),
+    *("loss_noise", "generator_noise", "model_noise", "client_dissimilarity"),
+)
 METHOD = PeFLL(descriptor_dim=2, lambda_h=0.01, lambda_v=0.02, lambda_theta=0.03)
 BUDGET = TrainConfig(rounds=3, cohort=2, local_steps=2, batch_size=3)
 
@@ -96,12 +100,10 @@ def test_the_gradient_is_autograds_of_the_whole_objective(tiny):
 
 def test_dissimilarity_is_the_spread_of_single_clients_gradients(tiny):
     task, clients, state = tiny
-    fields = ("support", "support_sizes", "query", "query_sizes", "ids")
     without = replace(METHOD, lambda_h=0.0, lambda_v=0.0)
     single = []
     for i in range(len(clients)):
-        only = replace(clients, **{name: getattr(clients, name)[i : i + 1] for name in fields})
-        gradient = slope(without, task, state, only).gradient
+        gradient = slope(without, task, state, subset(clients, [i])).gradient
         single.append(torch.cat([value.flatten() for value in gradient.values()]))
     table = torch.stack(single)
     spread = (table - table.mean(dim=0)).square().sum(dim=1).mean().sqrt().item()
@@ -128,8 +130,7 @@ def test_steepness_is_found_from_below():
 
 def test_noise_vanishes_where_a_batch_is_the_whole_support(tiny):
     task, clients, state = tiny
-    fields = ("support", "support_sizes", "query", "query_sizes", "ids")
-    only = replace(clients, **{name: getattr(clients, name)[1:2] for name in fields})
+    only = subset(clients, [1])
     found = quantities(METHOD, task, state, only, batch_size=7, seed=0, rounds_done=1)
     for name in ("loss_noise", "generator_noise", "model_noise"):
         assert found[name] == pytest.approx(0, abs=1e-12)
@@ -173,17 +174,7 @@ def test_rows_bear_the_round_they_were_measured_in(outcome):
 
 
 def test_the_rate_is_the_theorems_at_the_largest_constants(outcome):
-    names = (
-        "smoothness",
-        "loss_smoothness",
-        "loss_gradient",
-        "generator_gradient",
-        "loss_noise",
-        "generator_noise",
-        "model_noise",
-        "client_dissimilarity",
-    )
-    largest = {name: max(r["value"] for r in rows_of(outcome, name).values()) for name in names}
+    largest = {name: max(r["value"] for r in rows_of(outcome, name).values()) for name in CONSTANTS}
     assert min(largest.values()) > 0
     inputs = {"initial_gap": rows_of(outcome, "objective")[0]["value"], **largest}
     for t, row in rows_of(outcome, "convergence_rate", "").items():

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.stats import binom
+import yaml
+from routed import limit
 
 from latecomer.bounds.held_out.counting import clopper_pearson
 from latecomer.bounds.held_out.losses import product, wsr_wor
@@ -31,11 +32,16 @@ pytestmark = [pytest.mark.theory, pytest.mark.nightly]
 RUNS = 1000
 DELTA = 0.2  # large, so that a rule that spends too much of it is seen
 THRESHOLD = 0.25
+CELL = yaml.safe_load("""
+study: toy
+kind: method
+model: {}
+train: {rounds: 1, cohort: 4, local_steps: 3, batch_size: 8}
+evaluation: {classes: all}
+shifts: {}
+bounds: []
+""")
 HERE = Path(__file__).parents[1]
-
-
-def limit(delta: float) -> int:
-    return int(binom.isf(1e-6, RUNS, delta))
 
 
 @pytest.fixture(scope="module")
@@ -56,25 +62,15 @@ def cell(toy: str, seed: int, kind: str, method: dict, folds: int, rules: tuple)
     split |= {"seed": seed, "query": 0.3, "validation": 0.0}
     split |= {"reserve": 0.0} if kind == "by_class" else {"samples_per_client": 16, "held_out": 0.5}
     shared = {"route": "r0", "folds": folds, "shifts": False, "per_seed": "each"}
-    return {
-        "study": "toy",
-        "kind": "method",
-        "data": {"name": "npz", "path": toy},
-        "split": split,
-        "model": {},
-        "method": method,
-        "train": {"rounds": 1, "cohort": 4, "local_steps": 3, "batch_size": 8},
-        "evaluation": {"classes": "all"},
-        "shifts": {},
-        "bounds": [],
-        "certificates": [
-            *({**shared, "rule": rule, "delta": DELTA} for rule in rules),
-            {**shared, "rule": "conformal", "alpha": DELTA},
-            {**shared, "rule": "fraction_above", "thresholds": [THRESHOLD], "delta": DELTA},
-            {**shared, "rule": "error_curve", "delta": DELTA},
-        ],
-        "seed": seed,
-    }
+    certificates = [
+        *({**shared, "rule": rule, "delta": DELTA} for rule in rules),
+        {**shared, "rule": "conformal", "alpha": DELTA},
+        {**shared, "rule": "fraction_above", "thresholds": [THRESHOLD], "delta": DELTA},
+        {**shared, "rule": "error_curve", "delta": DELTA},
+    ]
+    data = {"name": "npz", "path": toy}
+    about = {"data": data, "split": split, "method": method, "certificates": certificates}
+    return {**CELL, **about, "seed": seed}
 
 
 def client_errors(rows: list[dict], group: str) -> np.ndarray:
@@ -184,9 +180,9 @@ def test_certificates_of_the_pipeline_hold_as_often_as_they_say(world, request) 
     assert len(found) == RUNS
     for name, count in found.sum().items():
         if name.startswith("twin"):
-            assert count > limit(DELTA), f"{name} went unnoticed"
+            assert count > limit(RUNS, DELTA), f"{name} went unnoticed"
         else:
-            assert count <= limit(DELTA), name
+            assert count <= limit(RUNS, DELTA), name
 
 
 def test_exact_statements_about_pools_spend_their_delta(pools) -> None:
@@ -222,7 +218,7 @@ def test_a_balanced_split_read_as_an_environment_fails() -> None:
             bound = float(certify_scores(read, rule="chernoff_kl", level=DELTA))
             violated[balanced] += bound < risk
     assert violated[True] > 0.9 * RUNS, "the wrong reading went unnoticed"
-    assert violated[False] <= limit(DELTA), "independent clients, trained on just as badly"
+    assert violated[False] <= limit(RUNS, DELTA), "independent clients, trained on just as badly"
 
 
 def test_the_same_scores_say_nothing_once_everybody_is_certified() -> None:

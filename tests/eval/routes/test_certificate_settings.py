@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import get_args
 
 import pytest
+import yaml
 
 from latecomer.errors import InputError
 from latecomer.eval.routes.registry import ROUTES
@@ -11,20 +12,17 @@ from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.shipped import shipped_studies
 
-SPLIT = {"kind": "by_class", "clients": 60, "certify": 12, "novel": 12, "classes_per_client": 2}
-STUDY = {
-    "study": "s",
-    "data": {"name": "digits"},
-    "split": SPLIT,
-    "methods": ["fedavg"],
-    "shifts": {
-        "blur": [1.0, 2.0],
-        "extrapolation": [0.5],
-        "dataset": [{"name": "npz", "path": "other.npz", "label": "natural"}],
-        "function": [{"path": "numpy:clip", "label": "mine"}],
-    },
-    "seeds": [0, 1, 2],
-}
+STUDY = yaml.safe_load("""
+study: s
+data: {name: digits}
+split: {kind: by_class, clients: 60, certify: 12, novel: 12, classes_per_client: 2}
+methods: [fedavg]
+shifts: {blur: [1.0, 2.0], extrapolation: [.5],
+  dataset: [{name: npz, path: other.npz, label: natural}],
+  function: [{path: "numpy:clip", label: mine}]}
+seeds: [0, 1, 2]
+""")
+SPLIT = STUDY["split"]
 
 
 def study(*entries, **changed):
@@ -33,23 +31,10 @@ def study(*entries, **changed):
 
 def test_defaults_are_written_out_and_read_back() -> None:
     found = study({"rule": "product"}, {"rule": "conformal"})
+    shared = {"route": "r0", "folds": 1, "shifts": False, "per_seed": "each"}
     assert found.resolved()["certificates"] == [
-        {
-            "route": "r0",
-            "rule": "product",
-            "delta": 0.05,
-            "folds": 1,
-            "shifts": False,
-            "per_seed": "each",
-        },
-        {
-            "route": "r0",
-            "rule": "conformal",
-            "alpha": 0.1,
-            "folds": 1,
-            "shifts": False,
-            "per_seed": "each",
-        },
+        {**shared, "rule": "product", "delta": 0.05},
+        {**shared, "rule": "conformal", "alpha": 0.1},
     ]
     assert parse_study(found.resolved()) == found
 
@@ -284,3 +269,59 @@ def test_versions_are_raised_where_rows_are_added_and_nowhere_else() -> None:
     r4 = {"route": "r4", "first": 20, "clients": 10}
     assert versions(r4, "by_class").keys() == plain | {"routes"}
     assert versions({**r4, "first": 36}, "environment").keys() == plain | {"routes", "overlap"}
+
+
+# ---- a rule of one's own: found beside its study, simulated, and part of what a cell is
+
+MINE = """
+study: mine
+data: {{name: digits}}
+split: {{kind: environment, clients: 40, certify: 10, novel: 4, held_out: 0.3,
+  classes_per_client: 2}}
+methods: [fedavg]
+train: {{rounds: 2}}
+certificates: [{{rule: "mine.py:{rule}"{more}}}]
+seeds: [0]
+"""
+RULES = """
+from math import log, sqrt
+
+
+def bound(losses, delta):
+    return sum(losses) / len(losses) + sqrt(log(1 / delta) / (2 * len(losses)))
+
+
+def least(losses, delta):
+    return min(losses)
+"""
+
+
+def study_of_mine(folder, rule, more=""):
+    (folder / "mine.py").write_text(RULES)
+    path = folder / "mine.yaml"
+    path.write_text(MINE.format(rule=rule, more=more))
+    return load_study(path)
+
+
+def test_it_is_found_beside_the_study_and_its_file_makes_the_cells(tmp_path):
+    one = study_of_mine(tmp_path, "bound")
+    (entry,) = one.certificates
+    assert entry.rule == f"{tmp_path / 'mine.py'}:bound"
+    before = [cell.id for cell in one.cells("data")]
+    assert [cell.id for cell in study_of_mine(tmp_path, "bound").cells("data")] == before
+    (tmp_path / "mine.py").write_text(RULES + "\n# another file\n")
+    after = [cell.id for cell in load_study(tmp_path / "mine.yaml").cells("data")]
+    assert len(set(before) & set(after)) == 1, "the split's cell alone"
+
+
+def test_one_that_promises_too_much_is_refused_unless_it_is_trusted(tmp_path):
+    with pytest.raises(InputError, match=r"certificates\.0\.rule .*mine.py:least failed in \d+ of"):
+        study_of_mine(tmp_path, "least")
+    assert study_of_mine(tmp_path, "least", ", trust: true").certificates[0].trust
+    with pytest.raises(InputError, match="no function or Rule absent"):
+        study_of_mine(tmp_path, "absent")
+
+
+def test_trust_is_about_rules_of_ones_own():
+    with pytest.raises(InputError, match=r"certificates\.0\.trust is about rules of one's own"):
+        load_study("quickstart", ["certificates=[{rule: product, trust: true}]"])

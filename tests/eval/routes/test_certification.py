@@ -133,9 +133,7 @@ def test_conformal_is_about_the_next_client() -> None:
         (scored(pool_size=None), "product", "neither trained on nor certified"),
     ],
 )
-def test_a_rule_whose_proof_does_not_cover_the_case_is_refused(
-    given: Scored, rule: str, message: str
-) -> None:
+def test_a_rule_whose_proof_does_not_cover_the_case_is_refused(given, rule, message):
     with pytest.raises(InputError, match=message) as caught:
         certify_scores(given, rule=rule, level=0.05)
     assert "\n" not in str(caught.value)

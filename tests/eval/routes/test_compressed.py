@@ -1,19 +1,14 @@
 """Route R5: the prefix code, the certificate that pays for its bits, and its coverage."""
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom
+from routed import errors_of, facts_of, limit, outcome_of, spoilt, told, total_of
 
 from latecomer.bounds import occam_client, occam_product, product
-from latecomer.eval.federation.groups import Group
-from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.r5_cell import certify_code, decode, encode
 from latecomer.eval.routes.registry import read_cell
@@ -35,43 +30,30 @@ def test_lengths_satisfy_krafts_inequality() -> None:
     assert sum(2.0 ** -len(word) for word in words) <= 1
 
 
-SMALL = {
-    "study": "small",
-    "data": {"name": "digits"},
-    "split": {"kind": "by_class", "clients": 24, "novel": 10, "classes_per_client": 2},
-    "methods": [{"name": "fedavg", "local_lr": 0.05}],
-    "train": {"rounds": 30, "cohort": 3, "local_steps": 3, "batch_size": 8},
-    "certificates": [
-        {
-            "route": "r5",
-            "first": 6,
-            "clients": 8,
-            "weights": ["target"],
-            "dimension": 4,
-            "step": 0.3,
-            "tries": 6,
-        }
-    ],
-}
+SMALL = yaml.safe_load("""
+study: small
+data: {name: digits}
+split: {kind: by_class, clients: 24, novel: 10, classes_per_client: 2}
+methods: [{name: fedavg, local_lr: .05}]
+train: {rounds: 30, cohort: 3, local_steps: 3, batch_size: 8}
+certificates: [{route: r5, first: 6, clients: 8, weights: [target], dimension: 4, step: .3,
+  tries: 6}]
+""")
 
 
 def test_a_cell_reports_bits_and_the_decoded_systems_error() -> None:
     study = parse_study(SMALL)
     cell = study.cells("")[-1]
     assert (cell.kind, cell.label) == ("compressed", "fedavg r5:occam_product")
-    outcome = evaluate_cell(cell.config)
-    rows = pd.DataFrame([make_row(**row) for row in outcome.rows])
-    facts = pd.DataFrame(outcome.artifacts["certificates"].table)
-    inputs: dict[str, Any] = facts[facts.kind == "input"].set_index("name").value.to_dict()
-    total = rows[(rows.metric == "certificate") & (rows.term == "")]
-    own = rows[(rows.group == "tuning") & (rows.client != "") & (rows.metric == "error")]
-    losses = own.value.astype(float).to_numpy()
+    rows, artifacts = outcome_of(cell.config)
+    inputs, total = facts_of(artifacts, "input"), total_of(rows)
+    losses = errors_of(rows, "tuning").value.to_numpy()
     expected = occam_product(losses=losses, bits=inputs["bits"], delta=0.05)
     assert total.value.tolist() == [pytest.approx(float(expected))]
     assert total.predictor.tolist() == ["deterministic"]
     assert inputs["codes_tried"] == 7
-    word = facts[facts.name == "bits"].text.iloc[0].rsplit(" ", 1)[-1]
-    assert len(word) == inputs["bits"]
+    (said,) = [text for text in told(artifacts) if text.startswith("measured length")]
+    assert len(said.rsplit(" ", 1)[-1]) == inputs["bits"]
     assert inputs["mean_error"] <= inputs["reference_error"]
 
 
@@ -95,26 +77,13 @@ def test_the_product_pays_less_for_even_scores_and_no_bits_is_the_product_rule()
 def test_clients_outside_touch_no_certificate(monkeypatch: pytest.MonkeyPatch, whose: str) -> None:
     given = parse_study(SMALL).cells("")[-1].config
     clean = setup.federation_of(read_cell(given))
-    seen, novel = clean.split.seen, clean.split.novel
-    spoilt = np.concatenate([c.rows("all") for c in (novel if whose == "novel" else seen[6:14])])
-    y = clean.dataset.y.copy()
-    y[spoilt] = (y[spoilt] + 1) % 10
-
-    def with_labels(group: Group) -> Group:
-        return replace(group, clients=replace(group.clients, y=group.clients.y.new_tensor(y)))
-
-    changed = replace(
-        clean,
-        dataset=replace(clean.dataset, y=y),
-        seen=with_labels(clean.seen),
-        novel=with_labels(clean.novel),
-    )
+    whom = clean.split.novel if whose == "novel" else clean.split.seen[6:14]
+    changed = spoilt(clean, whom, labels=lambda y: (y + 1) % 10)
     tables = []
     for federation in (clean, changed):
         monkeypatch.setattr(setup, "federation_of", lambda _, held=federation: held)
-        outcome = evaluate_cell(given)
-        rows = pd.DataFrame([make_row(**row) for row in outcome.rows])
-        facts = pd.DataFrame(outcome.artifacts["certificates"].table)
+        rows, artifacts = outcome_of(given)
+        facts = pd.DataFrame(artifacts["certificates"].table)
         tables.append((rows[rows.group == "tuning"], rows[rows.group == "novel"], facts))
     (before, outside, facts), (after, outside_after, facts_after) = tables
     assert before.equals(after) == facts.equals(facts_after) == (whose == "novel")
@@ -124,9 +93,7 @@ def test_clients_outside_touch_no_certificate(monkeypatch: pytest.MonkeyPatch, w
 @pytest.mark.theory
 @pytest.mark.parametrize(("rule", "points"), [("occam_product", 8), ("occam", 1)])
 @pytest.mark.parametrize("honest", [True, False])
-def test_chosen_codes_are_covered_and_forgotten_bits_are_caught(
-    rule: str, points: int, honest: bool
-) -> None:
+def test_chosen_codes_are_covered_and_forgotten_bits_are_caught(rule, points, honest):
     """All codes have the same true error, so that the search only picks luck.
 
     Scores of one point each are where the mean alone is tight, and the product says nothing.
@@ -141,4 +108,4 @@ def test_chosen_codes_are_covered_and_forgotten_bits_are_caught(
         word = words[best] if honest else ""
         issued = certify_code(scores[best].tolist(), word, delta=delta, plan=PLAN, rule=rule)
         failures += risk > float(issued)
-    assert (failures <= int(binom.isf(1e-6, trials, delta))) == honest
+    assert (failures <= limit(trials, delta)) == honest

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.stats import binom
+from routed import limit
 
 from latecomer.certify.rule import Asked, rules_for
 from latecomer.eval.federation.groups import Group
@@ -22,12 +22,10 @@ from latecomer.eval.routes.r4_progressive import (
     certify_progress,
     score_then_train,
 )
-from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.scoring.serving import score_group
-from latecomer.models.engine.training import TrainConfig, subset
+from latecomer.models.engine.training import TrainConfig, subset, train
 from latecomer.models.methods import make_method
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.state import State
 from latecomer.models.task.task import make_task
 
 pytestmark = pytest.mark.theory
@@ -39,19 +37,13 @@ LEVELS = np.array([0.02, 0.1, 0.3])
 Floats = NDArray[np.float64]
 
 
-def limit(trials: int, delta: float) -> int:
-    return int(binom.isf(1e-6, trials, delta))
-
-
 def reacting(total: Floats, count: int) -> NDArray[np.int64]:
     """Which system comes next: a better one after bad scores, a worse one after good ones."""
     mean = total / max(count, 1)
     return np.where(mean < 0.06, 2, np.where(mean > 0.15, 0, 1))
 
 
-def play(
-    rng: np.random.Generator, score_of: Callable[..., tuple[Floats, Floats]], *, train_first: bool
-) -> tuple[Floats, Floats, Floats]:
+def play(rng, score_of, *, train_first: bool) -> tuple[Floats, Floats, Floats]:
     """Scores [T, trials], the means they had, and the mean of the last system."""
 
     def score(system: Any, step: int) -> tuple[Floats, Floats]:
@@ -79,9 +71,7 @@ def play(
     return scores, means, score_of(rng, system["level"], STEPS)[1]
 
 
-def independent(
-    rng: np.random.Generator, level: NDArray[np.int64], step: int
-) -> tuple[Floats, Floats]:
+def independent(rng, level, step) -> tuple[Floats, Floats]:
     """Ten query points of a client whose own error is Beta with mean ``LEVELS[level]``."""
     mean = LEVELS[level]
     error = rng.beta(4 * mean, 4 * (1 - mean))
@@ -94,9 +84,7 @@ def a_pool() -> Callable[..., tuple[Floats, Floats]]:
     table = np.sort(rng.beta(4 * LEVELS, 4 * (1 - LEVELS), (STEPS + 10, 3)), axis=0)
     order = rng.permuted(np.tile(np.arange(STEPS + 10), (TRIALS, 1)), axis=1)
 
-    def score_of(
-        rng: np.random.Generator, level: NDArray[np.int64], step: int
-    ) -> tuple[Floats, Floats]:
+    def score_of(rng, level, step):
         rest = table[order[:, step:], level[:, None]]
         return rest[:, 0], rest.mean(axis=1)
 
@@ -133,9 +121,7 @@ def test_training_on_a_client_before_it_is_scored_is_caught(world: str) -> None:
 def test_the_last_checkpoint_is_not_covered(world: str) -> None:
     rng = np.random.default_rng(13)
 
-    def ruined(
-        rng: np.random.Generator, level: NDArray[np.int64], step: int
-    ) -> tuple[Floats, Floats]:
+    def ruined(rng, level, step):
         # All is well until the last training, which ruins the system.
         late = np.full_like(level, 2 if step == STEPS else 0)
         return source(rng, late, step)
@@ -194,32 +180,16 @@ def test_the_whole_pipeline_covers_the_successive_pools() -> None:
     for trial in range(RUNS):
         clients = federation(rng)
 
-        def serve(
-            state: State, group: str, chosen: Clients, seed: int = trial
-        ) -> list[ClientScore]:
-            return score_group(
-                method,
-                task,
-                state,
-                Group(group, "none", None, chosen),
-                classes="all",
-                predictor="deterministic",
-                seed=seed,
-            )
+        def serve(state, group, chosen, seed=trial):
+            asked = {"classes": "all", "predictor": "deterministic", "seed": seed}
+            return score_group(method, task, state, Group(group, "none", None, chosen), **asked)
 
         steps: list[Step] = []
         means: list[float] = []
         order = subset(clients, range(FIRST + ARRIVE))
-        for state, step in checkpoints(
-            method,
-            task,
-            order,
-            plan,
-            start=start,
-            further=further,
-            serve=serve,
-            seed=trial,
-        ):
+        first = train(method, task, subset(clients, range(FIRST)), start, seed=trial)
+        growing = {"rounds": start.rounds, "further": further, "serve": serve, "seed": trial}
+        for state, step in checkpoints(method, task, order, plan, first, **growing):
             if step is not None:
                 rest = serve(state, "rest", subset(clients, range(step.trained, FIRST + POOL)))
                 means.append(float(np.mean([score.error for score in rest])))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from routed import limit
 
 from latecomer.bounds import (
     kl_inverse_upper,
@@ -19,11 +19,6 @@ pytestmark = pytest.mark.theory
 DELTA, TRIALS, A_HAIR = 0.05, 4000, 1e-9
 # So many samples that what the inner inversion adds is next to nothing.
 MANY = 10**9
-
-
-def limit(trials: int) -> int:
-    """Failures that a rule at DELTA exceeds with probability 1e-6."""
-    return int(binom.isf(1e-6, trials, DELTA))
 
 
 def pooled(errors: Array, n_priors: int) -> Array:
@@ -60,8 +55,8 @@ def failures(rule: object, n_priors: int, seed: int) -> int:
 def test_r3_pays_for_its_variances_in_both_steps(n_priors: int) -> None:
     holds, before = failures(pooled, n_priors, 61), failures(pooled_before, n_priors, 61)
     print(f"J={n_priors}: {holds / TRIALS:.4f} now, {before / TRIALS:.4f} before")
-    assert 0.7 * DELTA * TRIALS <= holds <= limit(TRIALS)
-    assert (before > limit(TRIALS)) == (n_priors > 1)
+    assert 0.7 * DELTA * TRIALS <= holds <= limit(TRIALS, DELTA)
+    assert (before > limit(TRIALS, DELTA)) == (n_priors > 1)
 
 
 @pytest.mark.thinned
@@ -91,7 +86,7 @@ def test_r3_needs_halves_that_do_not_tell_of_each_other(k: int, by_class: bool) 
         )
         failed += float(issued) < 0.5
     print(f"k={k}, cut {'by class' if by_class else 'at random'}: {failed / trials:.3f} failed")
-    assert (failed <= limit(trials)) == by_class
+    assert (failed <= limit(trials, DELTA)) == by_class
 
 
 def test_two_step_fixed_is_nearly_tight() -> None:
@@ -107,10 +102,10 @@ def test_two_step_fixed_is_nearly_tight() -> None:
     errors = (rng.random((TRIALS, 30)) < truth).mean(axis=1)
     failed = int((bound(errors) < truth).sum())
     print(f"two_step_fixed: {failed / TRIALS:.4f} failed")
-    assert 0.8 * DELTA * TRIALS <= failed <= limit(TRIALS)
+    assert 0.8 * DELTA * TRIALS <= failed <= limit(TRIALS, DELTA)
     # The twin: a law chosen among ten by these clients' scores, and nothing paid for the choice.
     chosen = (rng.random((TRIALS, 10, 30)) < truth).mean(axis=2).min(axis=1)
-    assert (bound(chosen) < truth).sum() > limit(TRIALS)
+    assert (bound(chosen) < truth).sum() > limit(TRIALS, DELTA)
 
 
 def test_occam_product_is_nearly_tight_over_all_words_of_three_bits() -> None:
@@ -122,9 +117,9 @@ def test_occam_product_is_nearly_tight_over_all_words_of_three_bits() -> None:
     values = occam_product(losses=hopeless.astype(np.float64), **given).value.min(axis=1)
     failed = int((values < truth).sum())
     print(f"occam_product: {failed / TRIALS:.4f} failed")
-    assert 0.8 * DELTA * TRIALS <= failed <= limit(TRIALS)
+    assert 0.8 * DELTA * TRIALS <= failed <= limit(TRIALS, DELTA)
     # The twin forgets the bits: the product rule of the best word.
     forgotten = float(product(losses=np.zeros(k), delta=DELTA)) + A_HAIR
     clean = rng.random((TRIALS, 2**bits, k)) < forgotten
     twin = product(losses=clean.astype(np.float64), delta=DELTA).value.min(axis=1)
-    assert (twin < forgotten).sum() > limit(TRIALS)
+    assert (twin < forgotten).sum() > limit(TRIALS, DELTA)

@@ -5,6 +5,8 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from routed import errors_of, outcome_of, told
 
 from latecomer.bounds.held_out.counting import clopper_pearson, dkw_band, pool_fraction
 from latecomer.bounds.held_out.finite_pool import pool_band
@@ -12,61 +14,41 @@ from latecomer.bounds.held_out.losses import product
 from latecomer.bounds.shift.balls import ball_mixture, breaking_radius
 from latecomer.eval.datasets import load_dataset
 from latecomer.eval.federation import groups as federations
-from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes.registry import read_cell
 from latecomer.eval.splits.build import split_of
 from latecomer.eval.splits.registry import split_settings
 from latecomer.eval.training import setup
 
-SPLIT = {
-    "kind": "by_class",
-    "clients": 26,
-    "certify": 5,
-    "novel": 10,
-    "seed": 0,
-    "query": 0.25,
-    "validation": 0.1,
-    "reserve": 0.0,
-    "classes_per_client": 2,
-}
+CELL = yaml.safe_load("""
+study: tiny
+kind: method
+data: {name: digits}
+split: {kind: by_class, clients: 26, certify: 5, novel: 10, seed: 0, query: .25, validation: .1,
+  reserve: 0.0, classes_per_client: 2}
+model: {target: auto, encoder: auto, hypernetwork: {hidden: 1, width: 20}}
+method: {name: pefll, label: s, posterior: gaussian}
+train: {rounds: 3, cohort: 3, local_steps: 3, batch_size: 8}
+evaluation: {classes: known}
+shifts: {}
+bounds: []
+seed: 0
+""")
+SPLIT = CELL["split"]
 R0 = {"route": "r0", "folds": 1, "shifts": False, "per_seed": "each"}
 PRODUCT = {**R0, "rule": "product", "delta": 0.05}
 
 
 def config(*certificates: dict, **changed: object) -> dict:
-    return {
-        "study": "tiny",
-        "kind": "method",
-        "data": {"name": "digits"},
-        "split": SPLIT,
-        "model": {"target": "auto", "encoder": "auto", "hypernetwork": {"hidden": 1, "width": 20}},
-        "method": {"name": "pefll", "label": "s", "posterior": "gaussian"},
-        "train": {"rounds": 3, "cohort": 3, "local_steps": 3, "batch_size": 8},
-        "evaluation": {"classes": "known"},
-        "shifts": {},
-        "bounds": [],
-        "certificates": list(certificates),
-        "seed": 0,
-    } | changed
+    return CELL | {"certificates": list(certificates)} | changed
 
 
 def run(*certificates: dict, **changed: object) -> tuple[pd.DataFrame, dict]:
-    outcome = evaluate_cell(config(*certificates, **changed))
-    frame = pd.DataFrame([make_row(**row) for row in outcome.rows])
-    return frame, dict(outcome.artifacts)
+    return outcome_of(config(*certificates, **changed))
 
 
-def errors(rows: pd.DataFrame, predictor: str, shift: str = "none", severity: object = "") -> list:
-    own = rows[
-        (rows.group == "certification")
-        & (rows.metric == "error")
-        & (rows.client != "")
-        & (rows.predictor == predictor)
-        & (rows["shift"] == shift)
-        & (rows.severity == severity)
-    ]
-    return own.sort_values("client").value.astype(float).tolist()
+def errors(rows: pd.DataFrame, predictor: str, **where: object) -> list[float]:
+    where = {"predictor": predictor, "shift": "none", "severity": ""} | where
+    return errors_of(rows, "certification", **where).value.tolist()
 
 
 def totals(rows: pd.DataFrame, bound: str) -> pd.DataFrame:
@@ -77,7 +59,7 @@ def totals(rows: pd.DataFrame, bound: str) -> pd.DataFrame:
 def test_certificates_are_made_from_the_cross_fitted_scores() -> None:
     plain, _ = run(PRODUCT)
     rows, artifacts = run({**PRODUCT, "folds": 4})
-    own = rows[(rows.group == "certification") & (rows.client != "")]
+    own = errors_of(rows, "certification")
     assert own.groupby(["client", "predictor"]).size().eq(1).all()
     for predictor in ("gibbs", "deterministic"):
         scores = errors(rows, predictor)
@@ -85,7 +67,7 @@ def test_certificates_are_made_from_the_cross_fitted_scores() -> None:
         found = totals(rows, "r0:product").loc[predictor]
         assert found.value == float(product(losses=scores, delta=0.05))
     # Support and query together, three quarters of it for the model.
-    before = plain[(plain.group == "certification") & (plain.client != "")]
+    before = errors_of(plain, "certification")
     together = before.n_support + before.n_query
     assert own.n_query.tolist() == together.tolist()
     assert own.n_support.tolist() == (together - -(-together // 4)).tolist()
@@ -129,8 +111,8 @@ def test_seeds_that_share_delta_say_so() -> None:
     found = totals(rows, "r0:product").loc["gibbs"]
     assert found.delta == 0.05 / 4
     assert found.value == float(product(losses=scores, delta=0.05 / 4))
-    texts = [f["text"] for f in artifacts["certificates"].table if f["kind"] == "assumption"]
-    assert any("one of 4 certificates that hold at once, one a training seed" in t for t in texts)
+    said = "one of 4 certificates that hold at once, one a training seed"
+    assert any(said in text for text in told(artifacts))
 
 
 @pytest.mark.slow
@@ -141,7 +123,7 @@ def test_shifted_clients_are_certified_one_by_one_and_at_once() -> None:
     rows, artifacts = run(entry, shifts=shifts, split=split)
     for shift, severities in (("blur", [0.5, 1.0]), ("rotation", [30.0])):
         for severity in severities:
-            scores = errors(rows, "gibbs", shift, severity)
+            scores = errors(rows, "gibbs", shift=shift, severity=severity)
             assert len(scores) == 5
             here = rows[(rows["shift"] == shift) & (rows.severity == severity)]
             own = totals(here, "r0:product").loc["gibbs"]
@@ -153,11 +135,11 @@ def test_shifted_clients_are_certified_one_by_one_and_at_once() -> None:
                 assert band.loc["gibbs"].value == float(product(losses=scores, delta=0.025))
                 assert band.loc["gibbs"].delta == 0.025
     assert "extrapolation" not in set(rows[rows.group == "certification"]["shift"])
-    texts = {f["text"] for f in artifacts["certificates"].table if f["kind"] == "assumption"}
-    assert any("under blur, support and query alike" in text for text in texts)
-    assert any(
-        "one of 2 certificates that hold at once, one a severity of blur" in t for t in texts
-    )
+    for said in (
+        "under blur, support and query alike",
+        "one of 2 certificates that hold at once, one a severity of blur",
+    ):
+        assert any(said in text for text in told(artifacts))
     # The unshifted certificate and everybody else's numbers know nothing of it.
     plain, _ = run({**PRODUCT, "folds": 3}, shifts=shifts, split=split)
     kept = rows[(rows.group != "certification") | (rows["shift"] == "none")]

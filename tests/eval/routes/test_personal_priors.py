@@ -8,33 +8,26 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.stats import binom
+import yaml
+from routed import errors_of, facts_of, limit, outcome_of, overfitted
 
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import build_federation
-from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes import r3_personal_priors as personal_priors
 from latecomer.eval.routes.kinds.r3 import can_be_cut, cut_support, measured_samples
 from latecomer.eval.routes.r3_personal_priors import pooled_certificate
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.studies.checking import parse_study
 
-STUDY: dict[str, Any] = {
-    "study": "small",
-    "data": {"name": "digits"},
-    "split": {
-        "kind": "environment",
-        "clients": 30,
-        "certify": 8,
-        "novel": 10,
-        "classes_per_client": 2,
-        "validation": 0.0,
-    },
-    "train": {"rounds": 3, "cohort": 3, "local_steps": 3, "batch_size": 8},
-    "evaluation": {"classes": "known"},
-    "certificates": [{"route": "r3", "draws": 4}],
-}
+STUDY: dict[str, Any] = yaml.safe_load("""
+study: small
+data: {name: digits}
+split: {kind: environment, clients: 30, certify: 8, novel: 10, classes_per_client: 2,
+  validation: 0.0}
+train: {rounds: 3, cohort: 3, local_steps: 3, batch_size: 8}
+evaluation: {classes: known}
+certificates: [{route: r3, draws: 4}]
+""")
 POOL: dict[str, Any] = {
     "split": {**STUDY["split"], "kind": "by_class"},
     "certificates": [{"route": "r3", "draws": 2, "measured": 6}],
@@ -44,8 +37,7 @@ TUNING = {"name": "per_fedavg", "inner_lr": 0.05, "outer_lr": 0.02, "finetune_st
 
 def run(method: Any, **changed: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
     study = parse_study({**STUDY, **changed, "methods": [method]})
-    outcome = evaluate_cell(study.cells("")[-1].config)
-    return pd.DataFrame([make_row(**row) for row in outcome.rows]), dict(outcome.artifacts)
+    return outcome_of(study.cells("")[-1].config)
 
 
 def watched(seen: Callable[[Any, Any, Any], None], **changed: Any) -> Any:
@@ -80,16 +72,14 @@ def test_a_fine_tuning_method_is_certified_with_its_ledger_and_kl(independent: A
     terms = own[own.term != ""].set_index("term").value.astype(float)
     assert set(terms.index) == {"empirical_risk", "draws", "samples", "clients"}
     assert terms.sum() == pytest.approx(float(total.value.iloc[0]))
-    facts = pd.DataFrame(artifacts["certificates"].table)
-    facts = facts[facts.bound == "r3:pooled"]
-    ledger = facts[facts.kind == "delta"].set_index("name").value
-    assert ledger.to_dict() == {
+    assert facts_of(artifacts, "delta").to_dict() == {
         "clients": pytest.approx(0.02),
         "samples": pytest.approx(0.02),
         "draws": pytest.approx(0.01),
     }
-    assert facts[facts.name == "sum_kl"].value.iloc[0] > 0
-    assert {"gibbs_error", "mean_parameter_error", "alpha"} <= set(facts.name)
+    inputs = facts_of(artifacts, "input")
+    assert inputs["sum_kl"] > 0
+    assert {"gibbs_error", "mean_parameter_error", "alpha"} <= set(inputs.index)
     # Novel clients are served by models drawn as the certified ones are: 10 of them and their mean.
     novel = rows[(rows.group == "novel") & (rows.predictor == "gibbs") & (rows.metric == "error")]
     each, mean = novel[novel.client != ""], novel[novel.aggregation == "per-client"]
@@ -129,9 +119,7 @@ def test_every_class_is_measured_by_as_many_samples(independent: Any) -> None:
         (6, 0.5, [19, 12], 3, 6),
     ],
 )
-def test_how_many_samples_measure_a_client(
-    measured: Any, share: float, sizes: Any, classes: Any, expected: int
-) -> None:
+def test_how_many_samples_measure_a_client(measured, share, sizes, classes, expected):
     assert measured_samples("certificates.0", measured, share, sizes, classes) == expected
 
 
@@ -145,9 +133,7 @@ def test_how_many_samples_measure_a_client(
         (7, 0.5, [19, 19], 2, "a multiple of classes_per_client=2, got 7"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(
-    measured: Any, share: float, sizes: Any, classes: Any, said: str
-) -> None:
+def test_what_cannot_be_measured_is_refused(measured, share, sizes, classes, said):
     with pytest.raises(InputError, match=said):
         measured_samples("certificates.0", measured, share, sizes, classes)
 
@@ -194,8 +180,7 @@ def test_novel_clients_that_cannot_be_cut_leave_the_others_their_own_query() -> 
     assert dealt.novel.index(fitting[-1]) > len(fitting) - 1
     asked = {"route": "r3", "draws": 2, "measured": least - 1}
     rows, _ = run(TUNING, split=split, certificates=[asked])
-    novel = rows[(rows.group == "novel") & (rows.predictor == "gibbs") & (rows.client != "")]
-    novel = novel[novel.metric == "error"]
+    novel = errors_of(rows, "novel", predictor="gibbs")
     found = {
         (int(float(row.client)), int(row.n_support), int(row.n_query)) for row in novel.itertuples()
     }
@@ -255,15 +240,9 @@ def test_pooled_certificates_are_covered_and_a_forgotten_kl_is_caught(honest: bo
     rng, delta, trials, k, m = np.random.default_rng(8), 0.1, 200, 60, 20
     failures = 0
     for _ in range(trials):
-        x = rng.normal(size=(k, m, 25))
-        y = rng.choice([-1.0, 1.0], size=(k, m))
-        # The mean of a Gaussian over linear classifiers, moved from 0 towards B's own labels.
-        mean = 8.0 * (x * y[..., None]).mean(axis=1) * np.sqrt(m)
-        drawn = mean[:, None] + rng.normal(size=(k, 10, 25))
-        wrong = np.einsum("kmd,kjd->kjm", x, drawn) * y[:, None] < 0
-        distance = (mean**2).sum(axis=1)
+        errors, distance = overfitted(rng, k, m)
         issued = pooled_certificate(
-            wrong.mean(axis=2),
+            errors,
             distance.tolist() if honest else [0.0] * k,
             alpha=1.0,
             n_samples=m,
@@ -273,4 +252,4 @@ def test_pooled_certificates_are_covered_and_a_forgotten_kl_is_caught(honest: bo
             n_priors=1,
         )
         failures += float(issued) < 0.5
-    assert (failures <= int(binom.isf(1e-6, trials, delta))) == honest
+    assert (failures <= limit(trials, delta)) == honest

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from routed import errors_of, facts_of, outcome_of, spoilt, told, total_of
 
 from latecomer.bounds.held_out.losses import product
 from latecomer.certify.rule import rules_for
 from latecomer.errors import InputError
-from latecomer.eval.federation.groups import Federation
-from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes import arrivals
 from latecomer.eval.routes.kinds.r4 import Progressive
 from latecomer.eval.routes.r4_cell import evaluate_progressive
@@ -27,58 +26,32 @@ from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training import setup
 
 FIRST, CLIENTS = 6, 8
-SPLIT = {
-    "kind": "by_class",
-    "clients": 24,
-    "certify": 0,
-    "novel": 10,
-    "seed": 0,
-    "query": 0.25,
-    "validation": 0.0,
-    "reserve": 0.0,
-    "classes_per_client": 2,
-}
-WANTED = {
-    "route": "r4",
-    "rule": "product",
-    "delta": 0.05,
-    "first": FIRST,
-    "clients": CLIENTS,
-    "block": 1,
-    "rounds_per_block": 1,
-}
+CELL = yaml.safe_load("""
+study: tiny
+kind: progressive
+data: {name: digits}
+split: {kind: by_class, clients: 24, certify: 0, novel: 10, seed: 0, query: .25, validation: 0.0,
+  reserve: 0.0, classes_per_client: 2}
+model: {hypernetwork: {hidden: 1, width: 20}}
+method: {name: pefll, label: pefll, server_lr: .002, local_lr: .05}
+train: {rounds: 3, cohort: 3, local_steps: 3, batch_size: 8}
+evaluation: {classes: known}
+shifts: {}
+bounds: []
+seed: 0
+certificates: [{route: r4, rule: product, delta: .05, first: 6, clients: 8, block: 1,
+  rounds_per_block: 1}]
+""")
+SPLIT, (WANTED,) = CELL["split"], CELL["certificates"]
 
 
 def config(**changed: Any) -> dict[str, Any]:
-    return {
-        "study": "tiny",
-        "kind": "progressive",
-        "data": {"name": "digits"},
-        "split": SPLIT,
-        "model": {"hypernetwork": {"hidden": 1, "width": 20}},
-        "method": {"name": "pefll", "label": "pefll", "server_lr": 0.002, "local_lr": 0.05},
-        "train": {"rounds": 3, "cohort": 3, "local_steps": 3, "batch_size": 8},
-        "evaluation": {"classes": "known"},
-        "shifts": {},
-        "bounds": [],
-        "certificates": [WANTED],
-        "seed": 0,
-    } | changed
-
-
-def run(given: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    outcome = evaluate_cell(given)
-    return pd.DataFrame([make_row(**row) for row in outcome.rows]), dict(outcome.artifacts)
+    return CELL | changed
 
 
 @pytest.fixture(scope="module")
 def found() -> tuple[pd.DataFrame, dict[str, Any]]:
-    return run(config())
-
-
-def scores_of(rows: pd.DataFrame) -> list[float]:
-    own = rows[(rows.group == "arriving") & (rows.client != "") & (rows.metric == "error")]
-    return own.sort_values("client")["value"].astype(float).tolist()
+    return outcome_of(config())
 
 
 def test_a_block_is_scored_before_it_is_trained_on() -> None:
@@ -99,28 +72,25 @@ def test_a_block_is_scored_before_it_is_trained_on() -> None:
 
 def test_the_certificate_is_made_from_the_arriving_clients_scores_alone(found: Any) -> None:
     rows, artifacts = found
-    scores = scores_of(rows)
+    scores = errors_of(rows, "arriving").value.tolist()
     assert len(scores) == CLIENTS
-    total = rows[(rows.metric == "certificate") & (rows.term == "")]
+    total = total_of(rows)
     assert total.value.tolist() == [float(product(losses=scores, delta=0.05))]
     assert total.bound.tolist() == ["r4:product"]
     assert total.predictor.tolist() == ["random-checkpoint"]
     assert total.sampling.tolist() == ["martingale"]
     assert total.population.tolist() == ["unseen-client"]
     assert total.n_clients.tolist() == [CLIENTS]
-    facts = pd.DataFrame(artifacts["certificates"].table)
-    assert facts[facts.kind == "delta"].value.sum() == pytest.approx(0.05)
-    mean = facts[(facts.kind == "input") & (facts.name == "mean_error")].value.iloc[0]
-    assert mean == pytest.approx(np.mean(scores))
-    pools = facts[facts.kind == "assumption"].text.str.cat()
-    assert "18 for the first and 11 for the last" in pools
+    assert facts_of(artifacts, "delta").sum() == pytest.approx(0.05)
+    assert facts_of(artifacts, "input")["mean_error"] == pytest.approx(np.mean(scores))
+    assert any("18 for the first and 11 for the last" in text for text in told(artifacts))
 
 
 def test_the_random_checkpoint_and_the_last_one_are_told_apart(found: Any) -> None:
     rows, artifacts = found
     assert set(rows.predictor) == {"random-checkpoint", "last-checkpoint"}
     assert not (rows[rows.metric == "certificate"].predictor == "last-checkpoint").any()
-    novel = rows[(rows.group == "novel") & (rows.client != "")]
+    novel = errors_of(rows, "novel")
     assert novel.groupby("predictor").size().to_dict() == {
         "random-checkpoint": 10,
         "last-checkpoint": 10,
@@ -128,44 +98,22 @@ def test_the_random_checkpoint_and_the_last_one_are_told_apart(found: Any) -> No
     steps = pd.DataFrame(artifacts["checkpoints"].table)
     assert steps.n_trained.tolist() == list(range(FIRST, FIRST + CLIENTS))
     assert steps["round"].tolist() == list(range(3, 3 + CLIENTS))
-    drawn = novel[novel.predictor == "random-checkpoint"].value.astype(float).mean()
+    drawn = novel[novel.predictor == "random-checkpoint"].value.mean()
     assert steps.novel_error.mean() == pytest.approx(drawn)
 
 
-def poisoned(federation: Federation, place: int, *, labels: bool) -> Federation:
-    """Spoil everything that the client at ``place`` of the seen clients holds."""
-    client = federation.split.seen[place]
-    x, y = federation.dataset.x.copy(), federation.dataset.y.copy()
-    rows = client.rows("all")
-    if labels:
-        y[rows] = (y[rows] + 1) % federation.dataset.n_classes
-    else:
-        x[rows] = 100.0
-    spoilt = replace(federation.dataset, x=x, y=y)
-    groups = {
-        name: replace(
-            group,
-            clients=replace(
-                group.clients,
-                x=group.clients.x.new_tensor(x),
-                y=group.clients.y.new_tensor(y),
-            ),
-        )
-        for name, group in (("seen", federation.seen), ("novel", federation.novel))
-    }
-    return replace(federation, dataset=spoilt, **groups)
+SPOILT = {True: {"labels": lambda y: (y + 1) % 10}, False: {"inputs": 100.0}}
+"""What becomes of labels, or of inputs."""
 
 
 @pytest.mark.parametrize("labels", [True, False])
-def test_a_client_moves_no_score_taken_before_its_own(
-    found: Any, monkeypatch: pytest.MonkeyPatch, labels: bool
-) -> None:
+def test_a_client_moves_no_score_taken_before_its_own(found, monkeypatch, labels):
     clean = setup.federation_of(read_cell(config()))
     place = FIRST + 4
-    spoilt = poisoned(clean, place, labels=labels)
-    monkeypatch.setattr(setup, "federation_of", lambda _: spoilt)
-    rows, artifacts = run(config())
-    before, after = scores_of(found[0]), scores_of(rows)
+    moved = spoilt(clean, clean.split.seen[place : place + 1], **SPOILT[labels])
+    monkeypatch.setattr(setup, "federation_of", lambda _: moved)
+    rows, artifacts = outcome_of(config())
+    before, after = (errors_of(one, "arriving").value.tolist() for one in (found[0], rows))
     assert after[:4] == before[:4]
     steps = [pd.DataFrame(a["checkpoints"].table).novel_error.tolist() for _, a in (found,)]
     steps.append(pd.DataFrame(artifacts["checkpoints"].table).novel_error.tolist())
@@ -175,17 +123,17 @@ def test_a_client_moves_no_score_taken_before_its_own(
 
 def test_inputs_scaled_by_all_seen_clients_would_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     clean = setup.federation_of(read_cell(config()))
-    spoilt = poisoned(clean, FIRST + 4, labels=False)
+    spoiled = spoilt(clean, clean.split.seen[FIRST + 4 : FIRST + 5], **SPOILT[False])
     plan = Progressive(**WANTED).plan(clean.split)
-    kept = [arrivals.arrivals(f, plan)[0].mean for f in (clean, spoilt)]
+    kept = [arrivals.arrivals(f, plan)[0].mean for f in (clean, spoiled)]
     assert bool((kept[0] == kept[1]).all())
     wide = replace(plan, first=FIRST + 5, clients=2)
-    moved = [arrivals.arrivals(f, wide)[0].mean for f in (clean, spoilt)]
+    moved = [arrivals.arrivals(f, wide)[0].mean for f in (clean, spoiled)]
     assert not bool((moved[0] == moved[1]).all())
 
 
 def test_same_configuration_gives_the_same_rows(found: Any) -> None:
-    pd.testing.assert_frame_equal(found[0], run(config())[0])
+    pd.testing.assert_frame_equal(found[0], outcome_of(config())[0])
 
 
 @pytest.mark.parametrize(
@@ -196,9 +144,7 @@ def test_same_configuration_gives_the_same_rows(found: Any) -> None:
         ({"first": 2, "clients": 8, "block": 4}, "block must be at most first=2"),
     ],
 )
-def test_a_plan_that_the_split_cannot_have_is_refused(
-    changed: dict[str, int], message: str
-) -> None:
+def test_a_plan_that_the_split_cannot_have_is_refused(changed, message):
     federation = setup.federation_of(read_cell(config()))
     with pytest.raises(InputError, match=message):
         Progressive(**{**WANTED, **changed}).plan(federation.split)
@@ -211,37 +157,31 @@ def test_a_finite_pool_needs_clients_that_nobody_trains_on() -> None:
 
 
 def test_independent_clients_come_from_the_certification_group() -> None:
-    split = {
-        "kind": "environment",
-        "clients": 24,
-        "certify": 8,
-        "novel": 4,
-        "classes_per_client": 2,
-        "samples_per_client": 24,
-    }
+    split = {"kind": "environment", "clients": 24, "certify": 8, "novel": 4}
+    split |= {"classes_per_client": 2, "samples_per_client": 24}
     given = config(split=split, certificates=[{**WANTED, "first": 12, "rule": "product_mixture"}])
-    rows, artifacts = run(given)
+    rows, artifacts = outcome_of(given)
     federation = setup.federation_of(read_cell(given))
     expected = {str(client.id) for client in federation.split.certification}
-    own = rows[(rows.group == "arriving") & (rows.client != "")]
+    own = errors_of(rows, "arriving")
     assert set(own.client.astype(str)) == expected
-    facts = pd.DataFrame(artifacts["certificates"].table)
-    assert facts.text.str.contains("fresh, independent draws of one environment").any()
+    said = "fresh, independent draws of one environment"
+    assert any(said in text for text in told(artifacts))
     with pytest.raises(InputError, match="first must be all 12 seen clients"):
         Progressive(**{**WANTED, "first": 6}).plan(federation.split)
 
 
 def test_folds_score_all_points_and_seeds_can_share_delta() -> None:
     wanted = {**WANTED, "folds": 3, "per_seed": "union", "n_seeds": 2}
-    rows, artifacts = run(config(certificates=[wanted]))
-    own = rows[(rows.group == "arriving") & (rows.client != "")]
+    rows, artifacts = outcome_of(config(certificates=[wanted]))
+    own = errors_of(rows, "arriving")
     clients = setup.federation_of(read_cell(config())).seen.clients
     points = (clients.support_sizes + clients.query_sizes)[FIRST : FIRST + CLIENTS]
-    assert own.sort_values("client").n_query.tolist() == points.tolist()
-    total = rows[(rows.metric == "certificate") & (rows.term == "")]
+    assert own.n_query.tolist() == points.tolist()
+    total = total_of(rows)
     assert total.delta.tolist() == [0.025]
-    facts = pd.DataFrame(artifacts["certificates"].table)
-    assert facts.text.str.contains("one of 2 certificates that hold at once").any()
+    said = "one of 2 certificates that hold at once"
+    assert any(said in text for text in told(artifacts))
     study = parse_study({**STUDY, "certificates": [{**WANTED, "folds": 90}]})
     split = setup.federation_of(read_cell(config())).split
     with pytest.raises(InputError, match=r"folds must be at most the \d+ points"):
@@ -252,8 +192,8 @@ def test_folds_score_all_points_and_seeds_can_share_delta() -> None:
 def test_clients_with_state_of_their_own_can_join() -> None:
     own = {"name": "fedper", "label": "fedper", "local_lr": 0.05, "novel_steps": 4}
     wanted = {**WANTED, "block": 2, "rule": "progressive"}
-    rows, _ = run(config(method=own, certificates=[wanted]))
-    assert len(scores_of(rows)) == CLIENTS
+    rows, _ = outcome_of(config(method=own, certificates=[wanted]))
+    assert len(errors_of(rows, "arriving").value.tolist()) == CLIENTS
     refused = {"name": "pfl_nearest", "label": "n", "n_inputs": 100}
     federation = setup.federation_of(read_cell(config()))
     sizes = federation.seen.clients.support_sizes

@@ -13,6 +13,7 @@ from latecomer.bounds.shift.duals import planned_grid
 from latecomer.errors import InputError
 from latecomer.eval.routes.scored_clients import Scored, ball_of, certify_populations
 from latecomer.eval.scoring.scores import ClientScore
+from latecomer.eval.splits.kinds.independent import distances
 
 RULES = ("tv_ball", "kl_ball", "chi2_ball", "subgroup")
 
@@ -22,12 +23,16 @@ def scored(wrong, *, sampling="iid", pool=None) -> Scored:
     return Scored(scores, sampling, pool, "deterministic")
 
 
+def certified(wrong, rule, *radii, **asked):
+    return certify_populations(scored(wrong), rule=rule, radii=radii, delta=0.05, **asked)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=20, deadline=None)
 @given(wrong=st.lists(st.integers(0, 20), min_size=3, max_size=40))
 def test_the_certificate_rises_outwards_and_is_above_the_mean(rule: str, wrong: list) -> None:
-    found = certify_populations(scored(wrong), rule=rule, radii=(0.2, 0.7), delta=0.05)
+    found = certified(wrong, rule, 0.2, 0.7)
     told = apart(ball_of(rule))
     assert all(one.assumptions.count(told) == 1 for one in found.at.values())
     radii = [step["radius"] for step in found.curve]
@@ -58,12 +63,10 @@ def test_the_curve_starts_from_the_means_own_certificate(rule: str) -> None:
     for wrong in ([2, 3, 4, 5, 6] * 10, [20, 3, 4, 5, 6] + [2, 3, 4, 5, 6] * 9):
         losses = np.array(wrong) / 20
         own = float(product_mixture(losses=losses, delta=0.05, weights=BET_WEIGHTS))
-        found = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05)
+        found = certified(wrong, rule, 0.5)
         assert found.curve[0]["value"] == own
         # One client at 1 leaves the product nothing to say, and the default something.
-        plain = certify_populations(
-            scored(wrong), rule=rule, radii=(0.5,), delta=0.05, bets="product"
-        )
+        plain = certified(wrong, rule, 0.5, bets="product")
         assert (plain.curve[0]["value"] == 1) == (20 in wrong)
         assert float(found.at[0.5]) < 1
         kept = ball_mixture(losses=losses, radius=0.5, delta=0.05, ball=ball_of(rule))
@@ -72,8 +75,8 @@ def test_the_curve_starts_from_the_means_own_certificate(rule: str) -> None:
 
 def test_radii_that_are_declared_get_lower_values() -> None:
     wrong = [2, 3, 4, 5, 6] * 8
-    near = certify_populations(scored(wrong), rule="kl_ball", radii=(0.1,), delta=0.05)
-    away = certify_populations(scored(wrong), rule="kl_ball", radii=(0.1, 2.0), delta=0.05)
+    near = certified(wrong, "kl_ball", 0.1)
+    away = certified(wrong, "kl_ball", 0.1, 2.0)
     assert float(near.at[0.1]) < float(away.at[0.1])
     assert any("bets, the grid" in text for text in near.at[0.1].assumptions)
 
@@ -81,11 +84,10 @@ def test_radii_that_are_declared_get_lower_values() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_the_target_breaks_where_the_curve_meets_it(rule: str) -> None:
     wrong = [1, 2, 3, 2] * 15
-    asked = {"rule": rule, "delta": 0.05, "bets": "product"}
-    found = certify_populations(scored(wrong), radii=(0.5,), target=0.3, **asked)
-    at = certify_populations(scored(wrong), radii=(found.breaking,), **asked)
+    found = certified(wrong, rule, 0.5, target=0.3, bets="product")
+    at = certified(wrong, rule, found.breaking, bets="product")
     assert float(at.at[found.breaking]) == pytest.approx(0.3, abs=1e-6)
-    planned = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05, target=0.3)
+    planned = certified(wrong, rule, 0.5, target=0.3)
     grid = planned_grid(ball=ball_of(rule), radii=[0.5], n_clients=60, delta=0.05)
     value = ball_mixture(
         losses=np.array(wrong) / 20,
@@ -97,13 +99,13 @@ def test_the_target_breaks_where_the_curve_meets_it(rule: str) -> None:
         bets=product_mixture_bets(weights=BET_WEIGHTS),
     )
     assert float(value) == pytest.approx(0.3, abs=1e-6)
-    never = certify_populations(scored(wrong), rule=rule, radii=(0.5,), delta=0.05, target=0.05)
+    never = certified(wrong, rule, 0.5, target=0.05)
     assert np.isnan(never.breaking)
 
 
 def test_a_pool_and_independent_clients_pay_the_same_and_say_what_they_are() -> None:
     wrong = [1, 2, 3, 2] * 10
-    free = certify_populations(scored(wrong), rule="kl_ball", radii=(0.1,), delta=0.05)
+    free = certified(wrong, "kl_ball", 0.1)
     pool = certify_populations(
         scored(wrong, sampling="finite-pool", pool=60), rule="kl_ball", radii=(0.1,), delta=0.05
     )
@@ -121,5 +123,75 @@ def test_a_pool_and_independent_clients_pay_the_same_and_say_what_they_are() -> 
         certify_populations(few, rule="kl_ball", radii=(0.1,), delta=0.05)
 
 
-def test_every_rule_names_a_ball() -> None:
-    assert [ball_of(rule) for rule in RULES] == ["tv", "kl", "chi2", "subgroup"]
+# ---- simulations of clients of known types: certified values of all populations hold at once
+# A trial draws held-out clients by the weights of their types, certifies, and fails if any of many
+# other populations, each at its exactly known distance, has a mean error above what is certified.
+
+DELTA, TRIALS = 0.1, 120
+# Weight and mean error of each type, and held-out clients: a type that goes unseen about as
+# often as delta allows spends nearly all of it; many types; alike ones.
+UNSEEN = ([1 - 0.1 ** (1 / 30), 0.1 ** (1 / 30)], [0.95, 0.1], 30)
+MANY = ([0.25, 0.25, 0.15, 0.15, 0.1, 0.1], [0.02, 0.05, 0.1, 0.15, 0.4, 0.6], 40)
+ALIKE = ([0.5, 0.5], [0.2, 0.25], 20)
+
+
+def others(weights: list[float], errors: list[float]) -> list[list[float]]:
+    """Tilt the weights towards the worse types, which is the worst that a ball allows, and mix."""
+    p, e = np.array(weights), np.array(errors)
+    tilted = [p * np.exp(t * e) / (p * np.exp(t * e)).sum() for t in (0, 0.5, 1, 2, 4, 8, 16)]
+    rng = np.random.default_rng(0)
+    return [q.tolist() for q in [*tilted, *rng.dirichlet(10 * p, 10)]]
+
+
+def failures(rule, world, measured) -> float:
+    """Share of trials in which any population's mean error is above its certificate."""
+    weights, errors, k = world
+    laws = others(weights, errors)
+    ball = ball_of(rule)
+    far = [measured(weights, law)[ball] for law in laws]
+    truth = [float(np.dot(law, errors)) for law in laws]
+    radii = tuple(dict.fromkeys(far))
+    rng = np.random.default_rng(1)
+    failed = 0
+    for _ in range(TRIALS):
+        kinds = rng.choice(len(weights), k, p=weights)
+        wrong = rng.binomial(40, np.array(errors)[kinds])
+        scores = [ClientScore(i, 20, 40, int(n), 0.3) for i, n in enumerate(wrong)]
+        held_out = Scored(scores, "iid", None, "deterministic")
+        found = certify_populations(held_out, rule=rule, radii=radii, delta=DELTA)
+        most = {radius: float(one) + 1e-12 for radius, one in found.at.items()}
+        failed += any(t > most[r] for t, r in zip(truth, far, strict=True))
+    return failed / TRIALS
+
+
+@pytest.mark.theory
+@pytest.mark.nightly
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("world", [UNSEEN, MANY, ALIKE], ids=["unseen", "many", "alike"])
+def test_all_populations_are_certified_at_once(rule, world) -> None:
+    # Three standard deviations of a share of delta above it.
+    assert failures(rule, world, distances) <= DELTA + 3 * (DELTA * (1 - DELTA) / TRIALS) ** 0.5
+
+
+def reversed_distances(weights, others):
+    """Measure today's clients from tomorrow's: the wrong side."""
+    return distances(others, weights)
+
+
+@pytest.mark.theory
+@pytest.mark.nightly
+@pytest.mark.parametrize("rule", ["kl_ball", "chi2_ball"])
+def test_a_radius_measured_from_the_wrong_side_fails(rule) -> None:
+    """A rare hopeless type that becomes common: KL and chi-squared the other way are small."""
+    world = ([0.003, 0.997], [0.95, 0.05], 200)
+    assert failures(rule, world, reversed_distances) > 2 * DELTA
+    assert failures(rule, world, distances) <= DELTA
+
+
+@pytest.mark.theory
+def test_a_radius_that_is_too_small_fails() -> None:
+    def quartered(weights, others):
+        return {name: value / 4 for name, value in distances(weights, others).items()}
+
+    world = ([0.5, 0.5], [0.0, 0.9], 200)
+    assert failures("tv_ball", world, quartered) > 2 * DELTA

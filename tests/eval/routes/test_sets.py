@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
+import yaml
+from routed import outcome_of
 
 from latecomer.bounds import client_threshold, confident_threshold
 from latecomer.errors import InputError
-from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.results.rows import load_run, make_row
+from latecomer.eval.results.rows import load_run
 from latecomer.eval.routes.set_thresholds import thresholds_of
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.setup import setup_of
@@ -23,26 +23,16 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.guarantees.sets import answer_sets, sets_frame
 from latecomer.reports.page.questions import asked
 
-SPLIT = {
-    "kind": "by_class",
-    "clients": 60,
-    "certify": 14,
-    "novel": 12,
-    "classes_per_client": 2,
-    "validation": 0.0,
-}
-STUDY = {
-    "study": "sets",
-    "data": {"name": "digits"},
-    "split": SPLIT,
-    "train": {"rounds": 4, "cohort": 5, "local_steps": 5, "batch_size": 16},
-    "methods": [
-        {"name": "fedavg", "local_lr": 0.02},
-        {"name": "fedavg_ft", "local_lr": 0.02, "finetune_steps": 5},
-    ],
-    "shifts": {"noise": [1.0], "blur": [1.0]},
-    "certificates": [{"route": "sets", "alpha": 0.1, "delta": 0.05, "shifts": ["noise"]}],
-}
+STUDY = yaml.safe_load("""
+study: sets
+data: {name: digits}
+split: {kind: by_class, clients: 60, certify: 14, novel: 12, classes_per_client: 2, validation: 0.0}
+train: {rounds: 4, cohort: 5, local_steps: 5, batch_size: 16}
+methods: [{name: fedavg, local_lr: .02}, {name: fedavg_ft, local_lr: .02, finetune_steps: 5}]
+shifts: {noise: [1.0], blur: [1.0]}
+certificates: [{route: sets, alpha: .1, delta: .05, shifts: [noise]}]
+""")
+SPLIT = STUDY["split"]
 
 
 def study(**changed):
@@ -54,13 +44,8 @@ def cells(**changed):
 
 
 @pytest.fixture(scope="module")
-def outcome():
-    return evaluate_cell(cells()[1].config)
-
-
-@pytest.fixture(scope="module")
-def rows(outcome):
-    frame = pd.DataFrame([make_row(**row) for row in outcome.rows])
+def rows():
+    frame, _ = outcome_of(cells()[1].config)
     return frame[frame["bound"].str.startswith("sets")]
 
 
@@ -171,7 +156,7 @@ def test_shares_of_clients_are_counted_once_the_split_is_known():
 def test_levels_shared_by_seeds_are_those_of_confidence(rows):
     certificates = [{"route": "sets", "delta": 0.1, "per_seed": "union", "scores": ["adaptive"]}]
     shared = cells(certificates=certificates, seeds=[0, 1], shifts={})[1]
-    found = pd.DataFrame([make_row(**row) for row in evaluate_cell(shared.config).rows])
+    found, _ = outcome_of(shared.config)
     told = found[found["metric"] == "set_threshold"].set_index("bound")["delta"]
     assert told["sets:adaptive"] == 0.1
     assert told["sets:adaptive@confident"] == 0.05

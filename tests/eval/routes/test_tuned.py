@@ -1,18 +1,17 @@
 """Route R1 on digits: whose data the prior sees, what the certificate is made of, its coverage."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+import yaml
+from routed import errors_of, facts_of, limit, outcome_of, spoilt, total_of
 
 from latecomer.bounds import single_level_kl_mc, single_level_product_mc
+from latecomer.bounds.certificate import Certificate
 from latecomer.errors import InputError
-from latecomer.eval.federation.groups import Federation
 from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes.r1_cell import certify_tuned
 from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.registry import read_cell
@@ -21,35 +20,28 @@ from latecomer.eval.training import setup
 from latecomer.models.task.state import State
 
 FIRST, CLIENTS = 6, 8
-SPLIT = {
-    "kind": "by_class",
-    "clients": 24,
-    "certify": 0,
-    "novel": 10,
-    "seed": 0,
-    "query": 0.25,
-    "validation": 0.0,
-    "reserve": 0.0,
-    "classes_per_client": 2,
-}
-STUDY = {
-    "study": "small",
-    "data": {"name": "digits"},
-    "split": SPLIT,
-    "model": {"hypernetwork": {"hidden": 1, "width": 20}},
-    "methods": [{"name": "pefll", "server_lr": 0.002, "local_lr": 0.05}],
-    "train": {"rounds": 3, "cohort": 3, "local_steps": 3, "batch_size": 8},
-    "evaluation": {"classes": "known"},
-}
-WANTED = {
-    "route": "r1",
-    "first": FIRST,
-    "clients": CLIENTS,
-    "weights": ["encoder", "hyper"],
-    "alphas": [0.01, 0.05],
-    "steps": 5,
-    "draws": 3,
-}
+STUDY = yaml.safe_load("""
+study: small
+data: {name: digits}
+split: {kind: by_class, clients: 24, certify: 0, novel: 10, seed: 0, query: .25, validation: 0.0,
+  reserve: 0.0, classes_per_client: 2}
+model: {hypernetwork: {hidden: 1, width: 20}}
+methods: [{name: pefll, server_lr: .002, local_lr: .05}]
+train: {rounds: 3, cohort: 3, local_steps: 3, batch_size: 8}
+evaluation: {classes: known}
+""")
+WANTED = yaml.safe_load("""
+{route: r1, first: 6, clients: 8, weights: [encoder, hyper], alphas: [.01, .05], steps: 5, draws: 3}
+""")
+
+
+PLAN = Plan(first=40, clients=50, block=50, pool=60, independent=False)
+
+
+def certified(errors: Any, **changed: Any) -> Certificate:
+    """Certify by the product with three variances, unless something else is asked."""
+    asked = {"rule": "product", "delta": 0.05, "draws_share": 0.2, "gamma": 0.02, "n_priors": 3}
+    return certify_tuned(errors, **{**asked, "plan": PLAN, **changed})
 
 
 def config(**changed: Any) -> dict[str, Any]:
@@ -57,25 +49,14 @@ def config(**changed: Any) -> dict[str, Any]:
     return study.cells("")[-1].config
 
 
-def run(given: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    outcome = evaluate_cell(given)
-    return pd.DataFrame([make_row(**row) for row in outcome.rows]), dict(outcome.artifacts)
-
-
 @pytest.fixture(scope="module")
 def found() -> tuple[pd.DataFrame, dict[str, Any]]:
-    return run(config())
-
-
-def inputs_of(artifacts: dict[str, Any]) -> dict[str, float]:
-    facts = pd.DataFrame(artifacts["certificates"].table)
-    own = facts[facts.kind == "input"]
-    return dict(zip(own.name, own.value, strict=True))
+    return outcome_of(config())
 
 
 def test_the_posterior_is_tuned_and_its_kl_reported(found: Any) -> None:
     _, artifacts = found
-    inputs = inputs_of(artifacts)
+    inputs = facts_of(artifacts, "input")
     assert inputs["kl_hyper"] > 0
     grid = pd.DataFrame(artifacts["tuning"].table)
     assert grid.alpha.tolist() == [0.01, 0.05]
@@ -89,14 +70,13 @@ def test_the_posterior_is_tuned_and_its_kl_reported(found: Any) -> None:
 
 def test_the_ledger_adds_up_and_names_both_events(found: Any) -> None:
     rows, artifacts = found
-    total = rows[(rows.metric == "certificate") & (rows.term == "")]
+    total = total_of(rows)
     assert total.delta.tolist() == [pytest.approx(0.05)]
     assert total.predictor.tolist() == ["gibbs"]
     assert total.sampling.tolist() == ["finite-pool"]
     terms = rows[(rows.metric == "certificate") & (rows.term != "")].value.astype(float)
     assert terms.sum() == pytest.approx(float(total.value.iloc[0]))
-    facts = pd.DataFrame(artifacts["certificates"].table)
-    ledger = facts[facts.kind == "delta"].set_index("name").value
+    ledger = facts_of(artifacts, "delta")
     assert ledger.to_dict() == {"draws": pytest.approx(0.01), "clients": pytest.approx(0.04)}
 
 
@@ -107,7 +87,7 @@ def test_gibbs_and_mean_parameter_errors_stand_beside_each_other(found: Any) -> 
         own = mean[mean.group == group]
         assert set(own.predictor) == {"gibbs", "deterministic", "prior"}
         assert set(own.n_clients) == {size}
-    inputs = inputs_of(artifacts)
+    inputs = facts_of(artifacts, "input")
     tuning = mean[mean.group == "tuning"].set_index("predictor").value.astype(float)
     assert inputs["gibbs_error"] == pytest.approx(tuning["gibbs"])
     assert inputs["mean_parameter_error"] == pytest.approx(tuning["deterministic"])
@@ -117,25 +97,9 @@ def test_gibbs_and_mean_parameter_errors_stand_beside_each_other(found: Any) -> 
 def test_the_certificate_is_the_calculators(rule: str) -> None:
     errors = np.random.default_rng(0).integers(0, 4, (30, 5)) / 10
     plan = Plan(first=10, clients=30, block=30, pool=45, independent=True)
-    issued = certify_tuned(
-        errors,
-        kl=0.7,
-        rule=rule,
-        delta=0.05,
-        draws_share=0.2,
-        gamma=0.02,
-        n_priors=3,
-        plan=plan,
-        draws_rule="chernoff",
-    )
-    shared = {
-        "n_draws": 150,
-        "delta_draws": 0.01,
-        "delta": 0.04,
-        "kl_hyper": 0.7,
-        "n_clients": 30,
-        "n_priors": 3,
-    }
+    issued = certified(errors, kl=0.7, rule=rule, plan=plan, draws_rule="chernoff")
+    shared = {"n_draws": 150, "delta_draws": 0.01, "delta": 0.04}
+    shared |= {"kl_hyper": 0.7, "n_clients": 30, "n_priors": 3}
     if rule == "kl":
         expected = single_level_kl_mc(monte_carlo_risk=errors.mean(), **shared)
     else:
@@ -148,28 +112,24 @@ def test_the_certificate_is_the_calculators(rule: str) -> None:
 
 @pytest.mark.parametrize("draws_rule", ["mixture", "random_client", "chernoff"])
 def test_a_certificate_is_issued_again_from_what_the_cell_left_behind(draws_rule: str) -> None:
-    rows, artifacts = run(config(draws_rule=draws_rule, steps=1))
-    inputs, drawn = inputs_of(artifacts), artifacts["draws"]
+    rows, artifacts = outcome_of(config(draws_rule=draws_rule, steps=1))
+    inputs, drawn = facts_of(artifacts, "input"), artifacts["draws"]
     assert len(drawn.arrays["error"]) == CLIENTS * 3
     counts = np.bincount(drawn.arrays["place"], minlength=CLIENTS)
     assert (set(counts) == {3}) == (draws_rule != "random_client")
-    again = certify_tuned(
+    again = certified(
         drawn.arrays["error"],
         kl=inputs["kl_hyper"],
-        rule="product",
-        delta=0.05,
-        draws_share=0.2,
         gamma=inputs["gamma"],
         n_priors=int(inputs["n_priors"]),
         plan=Plan(first=FIRST, clients=CLIENTS, block=1, pool=18, independent=False),
         draws_rule=draws_rule,
     )
-    total = rows[(rows.metric == "certificate") & (rows.term == "")].value.astype(float)
+    total = total_of(rows).value.astype(float)
     assert float(again) == pytest.approx(float(total.iloc[0]), rel=1e-12)
     assert sum(again.terms.values()) == pytest.approx(float(again))
     assert any("over these draws" in said for said in again.assumptions)
-    of_clients = rows[(rows.group == "tuning") & (rows.predictor == "gibbs") & (rows.client != "")]
-    assert len(of_clients) == (counts > 0).sum()
+    assert len(errors_of(rows, "tuning", predictor="gibbs")) == (counts > 0).sum()
 
 
 def test_bets_know_that_draws_lie_close_together() -> None:
@@ -177,57 +137,24 @@ def test_bets_know_that_draws_lie_close_together() -> None:
     rng = np.random.default_rng(3)
     own = np.clip(rng.normal(0.22, 0.09, 50), 0.02, 0.6)
     errors = rng.binomial(100, np.repeat(own[:, None], 100, axis=1)) / 100
-    plan = Plan(first=40, clients=50, block=50, pool=60, independent=False)
-    values = {
-        draws_rule: float(
-            certify_tuned(
-                errors,
-                kl=0.23,
-                rule="product",
-                delta=0.05,
-                draws_share=0.05,
-                gamma=0.005,
-                n_priors=3,
-                plan=plan,
-                draws_rule=draws_rule,
-            )
-        )
+    mixture, chernoff = (
+        float(certified(errors, kl=0.23, draws_share=0.05, gamma=0.005, draws_rule=draws_rule))
         for draws_rule in ("mixture", "chernoff")
-    }
-    exact = 1 - np.exp(
-        np.log1p(-errors).mean() - (0.23 + np.log(3 / 0.05)) / 50
-    )  # all of delta for the clients, nothing for draws
-    assert exact < values["mixture"] < exact + 0.01
-    assert values["chernoff"] > exact + 0.03
-
-
-def poisoned(federation: Federation, places: range) -> Federation:
-    """Spoil inputs and labels of the seen clients at ``places``."""
-    x, y = federation.dataset.x.copy(), federation.dataset.y.copy()
-    for client in federation.split.seen[places.start : places.stop]:
-        x[client.rows("all")] = 9.0
-        y[client.rows("all")] = 0
-    spoilt = replace(federation.dataset, x=x, y=y)
-    groups = {
-        name: replace(
-            group,
-            clients=replace(
-                group.clients, x=group.clients.x.new_tensor(x), y=group.clients.y.new_tensor(y)
-            ),
-        )
-        for name, group in (("seen", federation.seen), ("novel", federation.novel))
-    }
-    return replace(federation, dataset=spoilt, **groups)
+    )
+    # All of delta for the clients, nothing for draws.
+    exact = 1 - np.exp(np.log1p(-errors).mean() - (0.23 + np.log(3 / 0.05)) / 50)
+    assert exact < mixture < exact + 0.01
+    assert chernoff > exact + 0.03
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("whose", ["tuning", "first"])
-def test_the_prior_sees_its_own_clients_and_no_other(
-    monkeypatch: pytest.MonkeyPatch, whose: str
-) -> None:
+def test_the_prior_sees_its_own_clients_and_no_other(monkeypatch, whose):
     given = config(steps=1, draws=1)
     clean = setup.federation_of(read_cell(given))
-    places = range(FIRST, FIRST + CLIENTS) if whose == "tuning" else range(FIRST)
+    seen = clean.split.seen
+    own = seen[FIRST : FIRST + CLIENTS] if whose == "tuning" else seen[:FIRST]
+    moved = spoilt(clean, own, inputs=9.0, labels=np.zeros_like)
     states: list[State] = []
     scales: list[Any] = []
     trained = setup.train
@@ -238,9 +165,9 @@ def test_the_prior_sees_its_own_clients_and_no_other(
         return states[-1]
 
     monkeypatch.setattr(setup, "train", spy)
-    for federation in (clean, poisoned(clean, places)):
+    for federation in (clean, moved):
         monkeypatch.setattr(setup, "federation_of", lambda _, held=federation: held)
-        run(given)
+        outcome_of(given)
     tables = [state.server for state in states]
     same = all(bool((tables[0][key] == tables[1][key]).all()) for key in tables[0])
     assert same == (whose == "tuning")
@@ -277,9 +204,7 @@ DELTA, TRIALS, N, DIM = 0.1, 500, 20, 30
 @pytest.mark.parametrize("draws_rule", ["mixture", "random_client"])
 @pytest.mark.parametrize("rule", ["product", "kl"])
 @pytest.mark.parametrize("honest", [True, False])
-def test_tuned_posteriors_are_covered_and_a_forgotten_kl_is_caught(
-    rule: str, draws_rule: str, honest: bool
-) -> None:
+def test_tuned_posteriors_are_covered_and_a_forgotten_kl_is_caught(rule, draws_rule, honest):
     """Client i's score is sigmoid(w_i . eta - 1) with random w_i: whatever is learnt is noise.
 
     The true error of eta depends on its length alone and is known.
@@ -299,14 +224,8 @@ def test_tuned_posteriors_are_covered_and_a_forgotten_kl_is_caught(
         direction = -w.mean(axis=0) / np.linalg.norm(w.mean(axis=0))
         settled = []
         for length in lengths:
-            errors = 1 / (
-                1
-                + np.exp(
-                    1
-                    - deviation
-                    * ((length * direction + rng.normal(size=(N, draws, DIM))) * w[:, None]).sum(-1)
-                )
-            )
+            eta = length * direction + rng.normal(size=(N, draws, DIM))
+            errors = 1 / (1 + np.exp(1 - deviation * (eta * w[:, None]).sum(-1)))
             kl = length**2 / 2 if honest else 0.0
             # The choice uses draws of its own.
             settled.append((errors.mean() + kl / N, length, kl))
@@ -316,18 +235,8 @@ def test_tuned_posteriors_are_covered_and_a_forgotten_kl_is_caught(
         if draws_rule == "random_client":
             whom = rng.integers(0, N, (N, draws))
         errors = 1 / (1 + np.exp(1 - deviation * (eta * w[whom]).sum(-1)))
-        issued = certify_tuned(
-            errors,
-            kl=kl,
-            rule=rule,
-            delta=DELTA,
-            draws_share=0.2,
-            gamma=0.02,
-            n_priors=1,
-            plan=plan,
-            draws_rule=draws_rule,
-        )
+        asked = {"kl": kl, "rule": rule, "draws_rule": draws_rule}
+        issued = certified(errors, delta=DELTA, n_priors=1, plan=plan, **asked)
         norms = deviation * np.linalg.norm(length * direction + rng.normal(size=(200, DIM)), axis=1)
         failures += float(truth(norms).mean()) > float(issued)
-    limit = int(binom.isf(1e-6, TRIALS, DELTA))
-    assert (failures <= limit) == honest
+    assert (failures <= limit(TRIALS, DELTA)) == honest

@@ -6,49 +6,41 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+import yaml
+from routed import facts_of, limit, outcome_of, overfitted
 
 from latecomer.eval.protocol import evaluate_cell
-from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes import r2_two_level as two_level
 from latecomer.eval.routes.r2_two_level import two_level_certificate
 from latecomer.eval.studies.checking import parse_study
 
-SPLIT = {
-    "kind": "environment",
-    "clients": 30,
-    "certify": 8,
-    "novel": 10,
-    "classes_per_client": 2,
-    "validation": 0.0,
-}
-STUDY = {
-    "study": "small",
-    "data": {"name": "digits"},
-    "split": SPLIT,
-    "train": {"rounds": 2, "cohort": 3, "local_steps": 2, "batch_size": 8},
-    "certificates": [{"route": "r2", "draws": 3}],
-}
+STUDY = yaml.safe_load("""
+study: small
+data: {name: digits}
+split: {kind: environment, clients: 30, certify: 8, novel: 10, classes_per_client: 2,
+  validation: 0.0}
+train: {rounds: 2, cohort: 3, local_steps: 2, batch_size: 8}
+certificates: [{route: r2, draws: 3}]
+""")
+SPLIT = STUDY["split"]
 PROJECTED = {"name": "pefll", "posterior": "gaussian", "alpha_theta": 0.01, "weight_radius": 2.0}
 FREE = {key: value for key, value in PROJECTED.items() if key != "weight_radius"}
 
 
-def run(method: Any, **changed: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+def run(method: Any, **changed: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
     study = parse_study({**STUDY, **changed, "methods": [method]})
-    outcome = evaluate_cell(study.cells("")[-1].config)
-    rows = pd.DataFrame([make_row(**one) for one in outcome.rows])
-    table = outcome.artifacts["certificates"].table if "certificates" in outcome.artifacts else []
-    return rows[rows.bound == "r2:two_step_kl"], pd.DataFrame(table)
+    rows, artifacts = outcome_of(study.cells("")[-1].config)
+    return rows[rows.bound == "r2:two_step_kl"], artifacts
 
 
 @pytest.fixture(scope="module")
-def proven() -> tuple[pd.DataFrame, pd.DataFrame]:
+def proven() -> tuple[pd.DataFrame, dict[str, Any]]:
     return run(PROJECTED)
 
 
 @pytest.mark.slow
 def test_projected_weights_and_independent_clients_make_it_a_proof(proven: Any) -> None:
-    own, facts = proven
+    own, artifacts = proven
     total = own[own.term == ""].iloc[0]
     assert bool(total.rigorous)
     assert not total.message
@@ -56,14 +48,13 @@ def test_projected_weights_and_independent_clients_make_it_a_proof(proven: Any) 
     terms = own[own.term != ""].set_index("term").value.astype(float)
     assert set(terms.index) == {"empirical_risk", "draws", "samples", "clients"}
     assert terms.sum() == pytest.approx(float(total.value))
-    ledger = facts[facts.kind == "delta"].set_index("name").value.astype(float)
-    assert ledger.to_dict() == {
+    assert facts_of(artifacts, "delta").to_dict() == {
         "clients": pytest.approx(0.02),
         "samples": pytest.approx(0.02),
         "drawn errors": pytest.approx(0.005),
         "drawn divergences": pytest.approx(0.005),
     }
-    told = facts[facts.kind == "input"].set_index("name").value.astype(float)
+    told = facts_of(artifacts, "input")
     # In the ball nobody is further from the prior's centre than its two radii.
     assert 0 < told["sum_kl"] / 8 <= told["most_kl"] <= (2 * 2.0001) ** 2 / (2 * 0.01)
     assert told["weight_radius"] == 2.0
@@ -79,9 +70,7 @@ def test_projected_weights_and_independent_clients_make_it_a_proof(proven: Any) 
         (FREE, {**SPLIT, "kind": "by_class"}, ["not projected onto a ball", "finite pool"]),
     ],
 )
-def test_what_is_missing_is_said_and_makes_it_no_certificate(
-    method: Any, split: Any, said: list[str]
-) -> None:
+def test_what_is_missing_is_said_and_makes_it_no_certificate(method, split, said):
     own, _ = run(method, split=split)
     total = own[own.term == ""].iloc[0]
     assert not bool(total.rigorous)
@@ -97,10 +86,7 @@ def test_methods_without_a_posterior_get_none() -> None:
 @pytest.mark.slow
 def test_a_choice_of_classes_is_paid_for(proven: Any) -> None:
     _, masked = run(PROJECTED, evaluation={"classes": "known"})
-    pays = [
-        facts[facts.name == "mask_nats"].value.astype(float).iloc[0]
-        for facts in (proven[1], masked)
-    ]
+    pays = [facts_of(artifacts, "input")["mask_nats"] for artifacts in (proven[1], masked)]
     assert pays == [0.0, pytest.approx(10 * np.log(2))]
 
 
@@ -158,16 +144,10 @@ def test_two_level_certificates_are_covered_and_a_forgotten_kl_is_caught(honest:
     rng, delta, trials, k, m, most = np.random.default_rng(9), 0.1, 200, 60, 20, 60.0
     failures = 0
     for _ in range(trials):
-        x = rng.normal(size=(k, m, 25))
-        y = rng.choice([-1.0, 1.0], size=(k, m))
-        mean = 8.0 * (x * y[..., None]).mean(axis=1) * np.sqrt(m)
-        norms = np.linalg.norm(mean, axis=1, keepdims=True)
-        mean *= np.minimum(1.0, np.sqrt(2 * most) / norms)
-        drawn = mean[:, None] + rng.normal(size=(k, 10, 25))
-        wrong = np.einsum("kmd,kjd->kjm", x, drawn) * y[:, None] < 0
-        nats = np.repeat((mean**2).sum(axis=1, keepdims=True) / 2, 10, axis=1)
+        errors, distance = overfitted(rng, k, m, np.sqrt(2 * most))
+        nats = np.repeat(distance[:, None] / 2, 10, axis=1)
         issued = two_level_certificate(
-            wrong.mean(axis=2),
+            errors,
             nats if honest else np.zeros_like(nats),
             most_nats=most if honest else 1e-9,
             free_nats=0.0,
@@ -177,4 +157,4 @@ def test_two_level_certificates_are_covered_and_a_forgotten_kl_is_caught(honest:
             client_share=0.5,
         )
         failures += float(issued) < 0.5
-    assert (failures <= int(binom.isf(1e-6, trials, delta))) == honest
+    assert (failures <= limit(trials, delta)) == honest

@@ -14,24 +14,13 @@ from latecomer.eval.scoring import serving
 from latecomer.eval.scoring.scores import ClientScore, cross_fitted, fold_groups, merge_folds
 from latecomer.eval.scoring.serving import score_group
 from latecomer.eval.settings.cell import FederationSettings
-from latecomer.models.engine.training import TrainConfig, train
+from latecomer.models.engine.training import TrainConfig, subset, train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.task import make_task
 
-CONFIG = {
-    "data": {"name": "digits"},
-    "split": {
-        "kind": "by_class",
-        "clients": 24,
-        "certify": 4,
-        "novel": 10,
-        "seed": 0,
-        "query": 0.25,
-        "validation": 0.1,
-        "reserve": 0.0,
-        "classes_per_client": 3,
-    },
-    "shifts": {},
+SPLIT = {
+    **{"kind": "by_class", "clients": 24, "certify": 4, "novel": 10, "seed": 0, "query": 0.25},
+    **{"validation": 0.1, "reserve": 0.0, "classes_per_client": 3},
 }
 # Short fits of newcomers: what is tested does not depend on how long they run.
 QUICK = {
@@ -48,7 +37,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def federation():
-    return build_federation(FederationSettings(**CONFIG))
+    return build_federation(FederationSettings(data={"name": "digits"}, split=SPLIT))
 
 
 @pytest.fixture(scope="module")
@@ -122,29 +111,19 @@ def test_every_method_is_cross_fitted(federation, trained, name: str) -> None:
     assert [one.n_support for one in found] == [size - -(-size // 3) for size in sizes]
     assert [one.client for one in found] == group.clients.ids.tolist()
     # A score depends on its own client: alone or among others, it is the same.
-    clients = group.clients
-    tables = ("support", "support_sizes", "query", "query_sizes", "ids")
-    alone = replace(
-        group, clients=replace(clients, **{t: getattr(clients, t)[2:3] for t in tables})
-    )
+    alone = replace(group, clients=subset(group.clients, [2]))
     assert cross_fitted(score, alone, folds=3, seed=0) == found[2:3]
 
 
-def spied(federation, monkeypatch, seen):
-    """Make Local note the supports that it fits newcomers to."""
-    method = make_method("local")
-    honest = type(method).fit_each
+def test_serving_sees_the_folds_support_alone(federation, trained, monkeypatch) -> None:
+    score, seen, local = trained("local", classes="all"), [], type(make_method("local"))
+    honest = local.fit_each
 
     def noting(self, task, state, supports, generators):
         seen.extend(supports)
         return honest(self, task, state, supports, generators)
 
-    monkeypatch.setattr(type(method), "fit_each", noting)
-
-
-def test_serving_sees_the_folds_support_alone(federation, trained, monkeypatch) -> None:
-    score, seen = trained("local", classes="all"), []
-    spied(federation, monkeypatch, seen)
+    monkeypatch.setattr(local, "fit_each", noting)
     group = federation.certification
     cross_fitted(score, group, folds=4, seed=0)
     assert len(seen) == 4 * len(group.clients)

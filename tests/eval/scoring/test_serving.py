@@ -23,21 +23,10 @@ from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.task import make_task
 
-CONFIG = {
-    "data": {"name": "digits"},
-    "split": {
-        "kind": "by_class",
-        # Most of the data are dealt to clients that no test serves: time goes with the samples.
-        "clients": 36,
-        "certify": 22,
-        "novel": 4,
-        "seed": 0,
-        "query": 0.25,
-        "validation": 0.0,
-        "reserve": 0.0,
-        "classes_per_client": 2,
-    },
-    "shifts": {},
+SPLIT = {
+    # Most of the data are dealt to clients that no test serves: time goes with the samples.
+    **{"kind": "by_class", "clients": 36, "certify": 22, "novel": 4, "seed": 0, "query": 0.25},
+    **{"validation": 0.0, "reserve": 0.0, "classes_per_client": 2},
 }
 # Short fits of newcomers: what is tested does not depend on how long they run.
 QUICK = {"finetune_steps": 5, "novel_steps": 5, "novel_rounds": 2}
@@ -50,7 +39,7 @@ def quick(name: str) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def federation():
-    return build_federation(FederationSettings(**CONFIG))
+    return build_federation(FederationSettings(data={"name": "digits"}, split=SPLIT))
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +70,8 @@ def on_other_queries(group):
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_clients_that_groups_share_are_served_once_and_scored_as_before(
-    federation, task, trained, monkeypatch, name: str
-) -> None:
+    federation, task, trained, monkeypatch, name
+):
     method, state = trained[name]
     options = {"classes": "all", "predictor": method.predictors[0], "seed": 0}
     seen, novel = federation.seen, federation.novel
@@ -116,8 +105,8 @@ def test_clients_with_other_supports_are_served_again(federation, task, trained)
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_query_labels_of_a_newcomer_change_the_score_but_no_prediction(
-    federation, task, trained, name: str
-) -> None:
+    federation, task, trained, name
+):
     novel = federation.novel
     clients = novel.clients
     poisoned = clients.y.clone()
@@ -173,16 +162,13 @@ def test_known_mask_never_predicts_an_absent_class(federation, task, trained) ->
 
 def test_scores_repeat_and_gibbs_draws_differ_between_clients(federation, task) -> None:
     method = make_method("pefll", posterior="gaussian", alpha_theta=0.05)
-    state = train(method, task, federation.seen.clients, BUDGET, seed=0)
-    runs = [
-        score_group(method, task, state, federation.novel, classes="all", predictor="gibbs", seed=4)
-        for _ in range(2)
-    ]
-    assert runs[0] == runs[1]
-    other = score_group(
-        method, task, state, federation.novel, classes="all", predictor="gibbs", seed=5
+    gibbs = {"gibbs": (method, train(method, task, federation.seen.clients, BUDGET, seed=0))}
+    one, again, other = (
+        scores_of(gibbs, task, federation.novel, "gibbs", predictor="gibbs", seed=seed)
+        for seed in (4, 4, 5)
     )
-    assert [s.loss for s in runs[0]] != [s.loss for s in other]
+    assert one == again
+    assert [s.loss for s in one] != [s.loss for s in other]
 
 
 @pytest.mark.parametrize("score", [score_one_after_another, score_side_by_side])
@@ -219,9 +205,7 @@ def one_by_one(method, task, state, group, predictor):
 
 
 @pytest.mark.parametrize("name", list(METHODS))
-def test_scores_are_those_of_each_client_by_itself(
-    federation, task, trained, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_scores_are_those_of_each_client_by_itself(federation, task, trained, monkeypatch, name):
     method, state = trained[name]
     for group, on_support in ((federation.seen, True), (federation.novel, False)):
         clients = group.clients
@@ -251,9 +235,7 @@ def test_scores_are_those_of_each_client_by_itself(
                 assert (score.n_support, score.n_query) == (len(support), len(measured))
 
 
-def test_a_shared_model_never_reads_a_support(
-    federation, task, trained, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shared_model_never_reads_a_support(federation, task, trained, monkeypatch):
     read = []
 
     def watched(clients, rows, inputs=Clients.inputs):
@@ -277,8 +259,8 @@ def test_a_shared_model_never_reads_a_support(
     ],
 )
 def test_scores_side_by_side_are_those_one_after_another(
-    federation, task, trained, name: str, classes: str, at_most: int
-) -> None:
+    federation, task, trained, name, classes, at_most
+):
     method, state = trained[name]
     predictor = method.predictors[0]
     for group, on_support in ((federation.seen, True), (federation.novel, False)):
@@ -302,9 +284,7 @@ def test_scores_side_by_side_are_those_one_after_another(
 
 
 @pytest.mark.parametrize("classes", ["all", "known"])
-def test_a_drawn_model_is_measured_by_the_mean_over_all(
-    federation, task, trained, classes: str
-) -> None:
+def test_a_drawn_model_is_measured_by_the_mean_over_all(federation, task, trained, classes):
     method, state = trained["pfl_sampled"]
     scores = scores_of(trained, task, federation.novel, "pfl_sampled", classes=classes)
     seen = [method.weights_of(task, state, i) for i in range(len(federation.seen.clients))]
@@ -325,9 +305,7 @@ def test_a_drawn_model_is_measured_by_the_mean_over_all(
     assert again == scores
 
 
-def test_a_group_off_the_cpu_is_scored_side_by_side(
-    federation, task, trained, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_off_the_cpu_is_scored_side_by_side(federation, task, trained, monkeypatch):
     asked = []
 
     def spied(*given, **options):
