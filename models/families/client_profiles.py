@@ -257,43 +257,13 @@ class ProfiledClients(AveragedWeights, ABC):
         return torch.cat([everything, moments(z, F.one_hot(y, task.n_classes).to(z.dtype), 2)])
 
     @abstractmethod
-    def own_weights(self, state: State, index: int) -> Params | None:
-        """Return the weights that serve seen client ``index``; None: as for a new client."""
-
-    @abstractmethod
     def nearest_weights(self, task: Task, state: State, support: Samples) -> Params:
         """Return the weights that a new client's profile chooses, once there are profiles."""
 
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the model that the client's own training led to."""
-        self.refuse_predictor(predictor)
-        own = self.own_weights(state, index)
-        if own is None:
-            return self.personalize(task, state, support, generator=generator)
-        return predict_with(task, own)
-
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Return the model that the client's profile chooses; before profiles, the global one."""
-        self.refuse_predictor(predictor)
         if "profile.low" not in state.server:
-            return predict_with(task, part(state.server, "target"))
+            return super().newcomers_model(task, state, support)
         return predict_with(task, self.nearest_weights(task, state, support))
 
     def describe(

@@ -46,27 +46,6 @@ class TrainedNewcomers(Method, ABC):
     ) -> list[Params]:
         """Return new clients' weights, trained on their supports."""
 
-    def own_model(self, task: Task, state: State, index: int) -> Params | None:
-        """Return the weights that serve seen client ``index``; None: as for a new client."""
-        return None
-
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the client's own model; one that has none is served as a new client."""
-        self.refuse_predictor(predictor)
-        own = self.own_model(task, state, index)
-        if own is None:
-            return self.personalize(task, state, support, generator=generator)
-        return predict_with(task, own)
-
     def personalize(
         self,
         task: Task,

@@ -131,8 +131,8 @@ class ODPFLHN(DescribedClients):
         """Return the encoder after a client's steps down ``|descriptor - goal|^2``."""
 
         def objective(encoder: Params, _: int) -> Tensor:
-            (told,) = self.described(task, table | nest("encoder", encoder), [x])
-            return (told - goal).square().sum()
+            told = self.described(task, table | nest("encoder", encoder), [x])
+            return (told[0] - goal).square().sum()
 
         momentum, decay = self.local_momentum, self.local_weight_decay
         rule = LocalSGD(self.encoder_lr, momentum, decay, self.clip_norm)

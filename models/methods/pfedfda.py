@@ -143,17 +143,8 @@ class PFedFDA(AveragedWeights):
         body = add(part(state.server, "body"), part(mean, "body"))
         return State(nest("body", body) | nest("classes", part(mean, "classes")))
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Return the body under the classifier of the Gaussians adapted to the support."""
-        self.refuse_predictor(predictor)
         body = part(state.server, "body")
         classes = Gaussians.held_by(state)
         if len(support):

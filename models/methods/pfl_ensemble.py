@@ -60,7 +60,7 @@ class PFLEnsemble(EmbeddedClients):
             # One model at a time: a population's weights need not fit into memory.
             total = torch.zeros(len(x), task.n_classes, dtype=task.dtype, device=x.device)
             for index in range(n_clients):
-                total += predict_with(task, self.weights_of(task, state, index))(x)
+                total += predict_with(task, self.own_model(task, state, index))(x)
             return total / n_clients
 
         return predict

@@ -158,7 +158,7 @@ def test_a_warm_start_takes_the_seen_embedding_whose_model_fits_best(
     state = train(method, task, clients, TrainConfig(20, 4, 5, 6), seed=0)
     support, x = make_population(seed=1).support_of(3), clients.query_of(0).x
     losses = [
-        task.loss(method.weights_of(task, state, index), support.x, support.labels()).item()
+        task.loss(method.own_model(task, state, index), support.x, support.labels()).item()
         for index in range(len(clients))
     ]
     best = losses.index(min(losses))
