@@ -15,7 +15,6 @@ from latecomer.models.generators.unlabelled_encoders import (
     SET_ENCODERS,
     noise_sd,
     set_encoder_named,
-    unit_deep_sets,
     with_noise,
 )
 from latecomer.models.methods.fedavg import FedAvg
@@ -212,7 +211,7 @@ def test_the_encoder_travels_both_ways_while_clients_train_it(task: Task) -> Non
 
 def test_one_sample_moves_a_unit_descriptor_by_its_sensitivity_at_most() -> None:
     task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
-    encoder = unit_deep_sets(task, 5, 10)
+    encoder = set_encoder_named("unit-deepsets", task, 5, 10)
     params = encoder.initial(generator())
     params["psi.weight"] = params["psi.weight"] * 40
     x = torch.randn(200, 4, 6, generator=generator(1), dtype=torch.float64)
