@@ -11,15 +11,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, cycle, groupby
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from latecomer.models.engine.schedule import minibatches, units_kept
 from latecomer.models.engine.threads import Work, alone, piece
-from latecomer.models.task.clients import Samples
-from latecomer.models.task.state import Params, sent
-from latecomer.models.task.task import Task
+from latecomer.models.task.state import Params
 
 A_FEW = 2**15
 """Most weights of a net whose gradients are gathered; for more, gathering costs what it saves."""
@@ -347,42 +343,3 @@ def _clip_in_place(lying: list[Tensor], tensors: list[Tensor], largest: float) -
     if norm.device.type == "cpu" and not float(norm) > largest:
         return
     torch._foreach_mul_(lying, largest / norm.clamp_min(largest))
-
-
-def fine_tune(
-    task: Task,
-    params: Mapping[str, Tensor],
-    support: Samples,
-    rule: LocalSGD,
-    n_steps: int,
-    batch_size: int,
-    generator: torch.Generator,
-    *,
-    trained: Sequence[str] | None = None,
-    penalty: Callable[[Params], Tensor] | None = None,
-    applied: Callable[[Params], Params] | None = None,
-) -> Params:
-    """Train ``params`` on one client's labelled support with cross-entropy.
-
-    Minibatches are drawn from ``generator`` as in training, and so are the masks of a target with
-    dropout: fine-tuning is training, while the resulting model predicts without dropout. Only the
-    weights named in ``trained`` move (None: all); ``penalty``, a function of all weights, is added
-    to the loss. The net uses the weights themselves, or what ``applied`` makes of them.
-    """
-    y = support.labels()
-    rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
-    rows = sent(torch.from_numpy(minibatches(rng, len(support), n_steps, batch_size)), y.device)
-    x, y = support.x[rows], y[rows]
-    kept = units_kept(rng, task, n_steps, batch_size)
-    kept = kept if kept is None else sent(kept, y.device)
-    moving = {k: v for k, v in params.items() if trained is None or k in trained}
-    if not moving:
-        return dict(params)
-
-    def objective(p: Params, step: int) -> Tensor:
-        weights = {**params, **p}
-        net = weights if applied is None else applied(weights)
-        loss = task.dropping(kept, step).loss(net, x[step], y[step])
-        return loss if penalty is None else loss + penalty(weights)
-
-    return {**params, **local_sgd(objective, moving, n_steps=n_steps, rule=rule)[0]}
