@@ -69,19 +69,10 @@ class Workspace:
     ) -> tuple[Table, Callable[[list[Tensor]], Table]]:
         """Return a copy of weights to train, and a function that tabulates each step's gradients.
 
-        Parameters
-        ----------
-        start : sequence of Tensor
-            The weights; left as they are.
-        parts : sequence of sequence of int
-            Places of the weights whose gradients are scaled down together, in order.
-
-        Returns
-        -------
-        tuple of (Table, callable)
-            The copy, valid until the next one is made; and ``slopes -> table``, which keeps the
-            given tensors themselves unless the table is ``in_a_row``. A table stays unchanged
-            until the function has been called twice more.
+        ``parts`` are the places of the weights whose gradients are scaled down together, in order.
+        The copy is valid until the next one is made. ``slopes -> table`` keeps the given tensors
+        themselves unless the table is ``in_a_row``; a table stays unchanged until the function has
+        been called twice more.
         """
         one_kind = len({(value.dtype, value.device) for value in start}) == 1
         few = sum(value.numel() for value in start) <= A_FEW
@@ -236,26 +227,11 @@ def local_sgd(
     rule: LocalSGD,
     workspace: Workspace | None = None,
 ) -> tuple[Params, Tensor]:
-    """Take ``n_steps`` steps of SGD from ``params``.
+    """Take steps of SGD from ``params``, which are left as they are.
 
-    Parameters
-    ----------
-    objective : callable
-        ``(params, step) -> loss``, a 0-d tensor. It is given the same tensors at every step, which
-        are changed in place: it must copy what it keeps.
-    params : mapping of str to Tensor
-        Where to start; left as it is.
-    n_steps : int
-        Number of steps.
-    rule : LocalSGD
-        The step.
-    workspace : Workspace, optional
-        Memory to train in; new unless given.
-
-    Returns
-    -------
-    tuple of (dict, Tensor)
-        The parameters reached, and the mean loss over the steps (0-d; not finite if one was not).
+    ``objective`` maps weights and a step to a loss, a 0-d tensor. It is given the same tensors at
+    every step, which are changed in place: it must copy what it keeps. Returned are the weights
+    reached, and the mean loss over the steps (0-d; not finite if one was not).
     """
     return alone(sgd_in_pieces(objective, params, n_steps=n_steps, rule=rule, workspace=workspace))
 

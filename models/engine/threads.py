@@ -13,7 +13,7 @@ busy to the end. Nothing that belongs to a thread (torch's gradient mode, say) m
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -132,7 +132,8 @@ def finished(works: Sequence["Work[T]"], *, apart: bool = True) -> list[T]:
         raise
     finally:
         _CREW.reset(mine)
-        _await(beside)
+        for helper in beside:
+            helper.result()
     return shift.results()
 
 
@@ -144,11 +145,6 @@ def each(act: Callable[[S], T], things: Sequence[S], *, apart: bool = True) -> l
 def _whole(act: Callable[[], T]) -> "Work[T]":
     return act()
     yield  # makes it a generator
-
-
-def _await(futures: Sequence["Future[None]"]) -> None:
-    for future in futures:
-        future.result()
 
 
 class _Shift(Generic[T]):

@@ -17,7 +17,7 @@ from latecomer.models.generators import hypernetworks
 from latecomer.models.generators.hypernetworks import embedding_length, hypernetwork, pull_back
 from latecomer.models.posteriors import with_ridges
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.objectives import ridge_decay, squared_norm
+from latecomer.models.task.objectives import ridge_decay
 from latecomer.models.task.state import Params, State, detached, leaves, nest, part, row
 from latecomer.models.task.task import Task
 
@@ -84,7 +84,7 @@ class GeneratedClients(Method, ABC):
     def make_one(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
         """Return the target weights of one client from its whole support, without a graph."""
         with torch.no_grad():
-            return row(self.make(task, table, support.x[None], support.labels()[None]), 0)
+            return self.weights_for(task, table, support)
 
     def check_target(self, task: Task) -> None:
         """Raise ``ValueError`` if the server would make more weights than the task allows."""
@@ -177,19 +177,6 @@ class GeneratedClients(Method, ABC):
     def weights_for(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
         """Return the target weights made from the whole support, with their graph."""
         return row(self.make(task, table, support.x[None], support.labels()[None]), 0)
-
-    def squared_norms(
-        self, task: Task, table: Mapping[str, Tensor], clients: Clients
-    ) -> tuple[float, float, list[float]]:
-        """Return the squared norms of hypernetwork, encoder and each client's target weights."""
-        theta = [
-            squared_norm(self.make_one(task, table, clients.support_of(index))).item()
-            for index in range(len(clients))
-        ]
-        hyper, embedding = (
-            squared_norm(part(table, section)).item() for section in hypernetworks.NETWORKS
-        )
-        return hyper, embedding, theta
 
     def describe(
         self, task: Task, state: State, support: Samples, *, member: int | None = None
