@@ -2,25 +2,26 @@
 
 from abc import ABC
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor
 
 from latecomer.models.engine.hyperparameters import choice, number, size
-from latecomer.models.engine.local_steps import LocalSGD
-from latecomer.models.engine.method import Method
+from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm, local_sgd
+from latecomer.models.engine.method import Method, Start
 from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.optimizers import adamw, adamw_memory, sgd, sgd_memory
 from latecomer.models.engine.schedule import Cohort
-from latecomer.models.generators.hypernetworks import encoder_messages, hypernetwork
+from latecomer.models.families.embedded_clients import Rule, moved
+from latecomer.models.generators.hypernetworks import encoder_messages, hypernetwork, pull_back
 from latecomer.models.generators.unlabelled_encoders import (
     BatchAveraged,
     SetEncoder,
     set_encoder_named,
 )
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import Params, State, nest, part
+from latecomer.models.task.state import Params, State, leaves, nest, part
 from latecomer.models.task.task import Task
 
 
@@ -140,6 +141,45 @@ class DescribedClients(Method, ABC):
         mean = nest(_MEAN, eta) if self.averaging else {}
         memory = adamw_memory(eta) if self.server_optimizer == "adam" else sgd_memory(eta)
         return eta | nest("optimizer", memory) | mean
+
+    def moving(self, state: State, phase: str) -> Params:
+        """Return what a change is pulled back to: both networks, in turns the hypernetwork."""
+        sections = ("hyper", "encoder") if phase == "train" else ("hyper",)
+        return leaves({k: v for k, v in state.server.items() if k.split(".")[0] in sections})
+
+    def predicting(
+        self, task: Task, table: Params, x: Tensor, goal: Tensor, lr: float, steps: int
+    ) -> Params:
+        """Return the encoder after a client's local steps down ``|descriptor - goal|^2``."""
+
+        def objective(encoder: Params, _: int) -> Tensor:
+            told = self.described(task, table | nest("encoder", encoder), [x])
+            return (told[0] - goal).square().sum()
+
+        encoder, rule = part(table, "encoder"), replace(self.local, lr=lr)
+        return local_sgd(objective, encoder, n_steps=steps, rule=rule)[0]
+
+    def learnt(
+        self, state: State, cohort: Cohort, start: Start, uploads: Params, rule: Rule
+    ) -> State:
+        """Pull changes back and take a step on what moves, embeddings by ``rule``; all else stays.
+
+        The start's memory are leaves, weights made from them and the encoder as clients trained it.
+        The gradients of networks, means over the cohort, and of embeddings are clipped together.
+        """
+        moving, made, trained = start.memory
+        summed = zip(moving, pull_back(made, uploads, [*moving.values()]), strict=True)
+        slopes = {key: s if key == "embedding" else s / len(cohort) for key, s in summed}
+        slopes = dict(zip(slopes, clip_by_norm([*slopes.values()], self.clip_norm), strict=True))
+        clients, server = state.clients, dict(state.server)
+        if cohort.phase == "embeddings":
+            of_embeddings = slopes.pop("embedding")
+            clients = moved(clients, cohort.members, of_embeddings, rule, resting="move")
+            server |= nest("encoder", trained)
+        networks = {key: moving[key] for key in slopes}
+        stepped, memory = self.stepped(networks, slopes, part(state.server, "optimizer"))
+        after = State({**server, **stepped, **nest("optimizer", memory)}, clients)
+        return self.averaged(after, cohort.round)
 
     def described(self, task: Task, table: Params, sets: Iterable[Tensor]) -> Tensor:
         """Return the descriptors of sets ``[b, ...]``, as the hypernetwork is given them."""

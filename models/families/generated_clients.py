@@ -17,7 +17,7 @@ from latecomer.models.generators import hypernetworks
 from latecomer.models.generators.hypernetworks import embedding_length, hypernetwork, pull_back
 from latecomer.models.posteriors import with_ridges
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.objectives import ridge_decay
+from latecomer.models.task.objectives import ridge_decay, squared_norm
 from latecomer.models.task.state import Params, State, detached, leaves, nest, part, row
 from latecomer.models.task.task import Task
 
@@ -177,6 +177,17 @@ class GeneratedClients(Method, ABC):
     def weights_for(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
         """Return the target weights made from the whole support, with their graph."""
         return row(self.make(task, table, support.x[None], support.labels()[None]), 0)
+
+    def squared_norms(
+        self, task: Task, table: Mapping[str, Tensor], clients: Clients
+    ) -> tuple[float, float, list[float]]:
+        """Return the squared norms of hypernetwork, encoder and each client's target weights."""
+        supports = (clients.support_of(index) for index in range(len(clients)))
+        theta = [squared_norm(self.make_one(task, table, one)).item() for one in supports]
+        hyper, embedding = (
+            squared_norm(part(table, section)).item() for section in hypernetworks.NETWORKS
+        )
+        return hyper, embedding, theta
 
     def describe(
         self, task: Task, state: State, support: Samples, *, member: int | None = None

@@ -4,10 +4,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from latecomer.models.engine.hyperparameters import choice, count, number
-from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm, local_sgd
 from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort, Phase
@@ -17,19 +16,12 @@ from latecomer.models.families.described_clients import (
     standardised,
     weights,
 )
-from latecomer.models.families.embedded_clients import initial_embeddings, moved
-from latecomer.models.generators.hypernetworks import hypernetwork, pull_back
+from latecomer.models.families.embedded_clients import initial_embeddings
+from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.generators.unlabelled_encoders import noise_sd, refuse_unbounded, with_noise
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import Params, State, detached, leaves, nest, part, row, stack
+from latecomer.models.task.state import Params, State, detached, nest, row, stack
 from latecomer.models.task.task import Task
-
-# A phase -> sections of the server's state that a change is pulled back to.
-_LEARNT = {
-    "train": ("hyper", "encoder"),
-    "embeddings": ("hyper",),
-    "finetune": ("hyper",),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,14 +104,14 @@ class ODPFLHN(DescribedClients):
     ) -> Start:
         """Make the cohort's weights, keeping the graph; let clients train the encoder beside it."""
         supports = (clients.support_of(member).x for member in cohort.on_host())
-        learnt = _LEARNT[cohort.phase]
-        moving = leaves({k: v for k, v in state.server.items() if k.split(".")[0] in learnt})
-        table, trained = {**state.server, **moving}, Params()
+        moving, trained = self.moving(state, cohort.phase), Params()
+        table = {**state.server, **moving}
         with torch.enable_grad():
             if cohort.phase == "embeddings":
                 goals = state.clients["embedding"][cohort.members]
                 pairs = zip(supports, goals, strict=True)
-                each = [self._predicting(task, state.server, *pair) for pair in pairs]
+                rate, steps = self.encoder_lr, self.encoder_steps
+                each = [self.predicting(task, state.server, *pair, rate, steps) for pair in pairs]
                 trained = {key: value.mean(dim=0) for key, value in stack(each).items()}
                 told = moving["embedding"] = goals.requires_grad_()
             else:
@@ -127,39 +119,12 @@ class ODPFLHN(DescribedClients):
             made = weights(task, table, told)
         return Start(detached(made), memory=(moving, made, trained))
 
-    def _predicting(self, task: Task, table: Params, x: Tensor, goal: Tensor) -> Params:
-        """Return the encoder after a client's steps down ``|descriptor - goal|^2``."""
-
-        def objective(encoder: Params, _: int) -> Tensor:
-            told = self.described(task, table | nest("encoder", encoder), [x])
-            return (told[0] - goal).square().sum()
-
-        momentum, decay = self.local_momentum, self.local_weight_decay
-        rule = LocalSGD(self.encoder_lr, momentum, decay, self.clip_norm)
-        steps = self.encoder_steps
-        return local_sgd(objective, part(table, "encoder"), n_steps=steps, rule=rule)[0]
-
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
-        """Pull the changes back through the parts that learn, and take a step; all else stays.
-
-        The gradients of networks, means over the cohort, and of embeddings are clipped together.
-        """
-        moving, made, trained = start.memory
-        summed = zip(moving, pull_back(made, uploads, [*moving.values()]), strict=True)
-        slopes = {key: s if key == "embedding" else s / len(cohort) for key, s in summed}
-        slopes = dict(zip(slopes, clip_by_norm([*slopes.values()], self.clip_norm), strict=True))
-        clients, server = state.clients, dict(state.server)
-        if cohort.phase == "embeddings":
-            rule = (self.embedding_lr, self.server_momentum, self.server_weight_decay)
-            of_embeddings = slopes.pop("embedding")
-            clients = moved(clients, cohort.members, of_embeddings, rule, resting="move")
-            server |= nest("encoder", trained)
-        learnt = {key: moving[key] for key in slopes}
-        stepped, memory = self.stepped(learnt, slopes, part(state.server, "optimizer"))
-        after = State({**server, **stepped, **nest("optimizer", memory)}, clients)
-        return self.averaged(after, cohort.round)
+        """Pull the changes back through the parts that learn, and take a step."""
+        rule = (self.embedding_lr, self.server_momentum, self.server_weight_decay)
+        return self.learnt(state, cohort, start, uploads, rule)
 
     def serve(
         self,

@@ -14,10 +14,8 @@ from latecomer.models.engine.method import Context, Personalization, Start
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.generated_clients import GeneratedClients
-from latecomer.models.generators.hypernetworks import NETWORKS
 from latecomer.models.posteriors import PosteriorNorms, in_ball, sample
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.objectives import squared_norm
 from latecomer.models.task.state import Params, State, detached, nest, part
 from latecomer.models.task.task import Task
 
@@ -172,8 +170,5 @@ class PeFLL(GeneratedClients):
         """Return the squared norms of the posterior means; ``ValueError`` without a posterior."""
         if self.posterior == "none":
             raise ValueError("posterior must be gaussian to have norms, got posterior='none'")
-        supports = (clients.support_of(index) for index in range(len(clients)))
-        made = [self.make_one(task, state.server, support) for support in supports]
-        theta = np.array([squared_norm(weights).item() for weights in made], dtype=np.float64)
-        eta_h, eta_v = (squared_norm(part(state.server, one)).item() for one in NETWORKS)
-        return PosteriorNorms(eta_h, eta_v, theta, *self.variances)
+        eta_h, eta_v, theta = self.squared_norms(task, state.server, clients)
+        return PosteriorNorms(eta_h, eta_v, np.array(theta, dtype=np.float64), *self.variances)
