@@ -254,12 +254,7 @@ class Method(ABC):
         """Return what the cohort begins the round with."""
 
     def objective(
-        self,
-        task: Task,
-        params: Params,
-        context: Context,
-        batches: tuple[Samples, ...],
-        step: int,
+        self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
         """Return a client's loss on the minibatches of one local step; by default cross-entropy."""
         return task.loss(params, batches[0].x, batches[0].labels())

@@ -302,11 +302,7 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
         return place_of_novel(self.novel_size, self.sizes)
 
     def fit_each(
-        self,
-        task: Task,
-        state: State,
-        supports: Sequence[Samples],
-        generators: Sequence[Generator],
+        self, task: Task, state: State, supports: Sequence[Samples], generators: Sequence[Generator]
     ) -> list[Params]:
         """Fit an embedding, and a fresh head if heads are personal, to each new client.
 

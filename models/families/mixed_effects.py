@@ -251,12 +251,7 @@ class SummedBounds(Method, ABC):
         return Start(sent, own={"loss": now.loss}, memory=Finish(changes, own))
 
     def objective(
-        self,
-        task: Task,
-        params: Params,
-        context: Context,
-        batches: tuple[Samples, ...],
-        step: int,
+        self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
         """Return the mean loss on all support, served; nothing moves it within the round."""
         still = 0 * (params["coefficients"].sum() + params["log_tau"].sum())

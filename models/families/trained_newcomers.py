@@ -38,11 +38,7 @@ class TrainedNewcomers(Method, ABC):
 
     @abstractmethod
     def fit_each(
-        self,
-        task: Task,
-        state: State,
-        supports: Sequence[Samples],
-        generators: Sequence[Generator],
+        self, task: Task, state: State, supports: Sequence[Samples], generators: Sequence[Generator]
     ) -> list[Params]:
         """Return new clients' weights, trained on their supports."""
 
@@ -86,11 +82,7 @@ class TrainedNewcomers(Method, ABC):
                 yield predict_with(task, next(made) if weights is None else weights)
 
     def _fitted(
-        self,
-        task: Task,
-        state: State,
-        supports: Sequence[Samples],
-        generators: Sequence[Generator],
+        self, task: Task, state: State, supports: Sequence[Samples], generators: Sequence[Generator]
     ) -> list[Params]:
         """Return new clients' weights: all at once, or each trained by itself."""
         if task.together:
@@ -117,11 +109,7 @@ class FineTuned(TrainedNewcomers, ABC):
         return part(state.server, "target")
 
     def fit_each(
-        self,
-        task: Task,
-        state: State,
-        supports: Sequence[Samples],
-        generators: Sequence[Generator],
+        self, task: Task, state: State, supports: Sequence[Samples], generators: Sequence[Generator]
     ) -> list[Params]:
         """Return new clients' weights, trained on their supports."""
         device = supports[0].x.device

@@ -6,13 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.engine.method import (
-    Finish,
-    Personalization,
-    Predictor,
-    Start,
-    predict_with,
-)
+from latecomer.models.engine.method import Finish, Personalization, Predictor, Start, predict_with
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.global_weights import SeveralModels

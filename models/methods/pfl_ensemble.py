@@ -36,11 +36,7 @@ class PFLEnsemble(EmbeddedClients):
     least_support: ClassVar[int] = 0
     numbers_version: ClassVar[int] = 2
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        (
-            "paper",
-            "Models are our pFedHN's, whose departures it shares.",
-            "not known",
-        ),
+        ("paper", "Models are our pFedHN's, whose departures it shares.", "not known"),
     )
 
     def personalize(

@@ -144,12 +144,7 @@ class Probe(Method):
         return State(task.initial(generator), {"visits": torch.zeros(len(clients))})
 
     def start(
-        self,
-        task: Task,
-        state: State,
-        clients: Clients,
-        cohort: Cohort,
-        generator: torch.Generator,
+        self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: torch.Generator
     ) -> Start:
         params = {k: v.expand(len(cohort), *v.shape) for k, v in state.server.items()}
         own = {"id": cohort.members.float()}

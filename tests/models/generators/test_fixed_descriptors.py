@@ -143,10 +143,7 @@ def test_odpfl_hn_with_a_fixed_encoder_is_pfedhn_with_fixed_descriptors(
             module, "deep_sets", lambda task, dim, width=200: ClassCounter(dim), raising=False
         )
     task = make_task(
-        input_shape=(10,),
-        n_classes=4,
-        hypernetwork={"hidden": 1, "width": 20},
-        dtype=torch.float64,
+        input_shape=(10,), n_classes=4, hypernetwork={"hidden": 1, "width": 20}, dtype=torch.float64
     )
 
     def with_labels(clients: Clients) -> Clients:

@@ -105,9 +105,7 @@ def test_layers_come_to_rest_from_below(task: Task) -> None:
     assert phases[2].stages[0].trained == ("head.weight", "head.bias")
 
 
-def test_without_swaps_or_rest_it_is_fedavg(
-    make_population: Callable[..., Clients],
-) -> None:
+def test_without_swaps_or_rest_it_is_fedavg(make_population: Callable[..., Clients]) -> None:
     task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
     clients = make_population((3, 20, 7, 11, 5), dtype=torch.float64)
     method = FedMA(first_weights="shared", layerwise_share=0, local_lr=1e-3)

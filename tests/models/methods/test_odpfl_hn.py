@@ -39,10 +39,7 @@ def test_sets_have_no_order_and_no_size(shape: tuple[int, ...]) -> None:
 
 def test_half_the_units_are_averaged_and_of_half_the_largest_taken(task: Task) -> None:
     encoder = deep_sets(task, 4, 4)
-    params = encoder.initial(generator()) | {
-        "psi.weight": torch.eye(4),
-        "psi.bias": torch.zeros(4),
-    }
+    params = encoder.initial(generator()) | {"psi.weight": torch.eye(4), "psi.bias": torch.zeros(4)}
     x = torch.randn(1, 9, 6, generator=generator(1))
     units = torch.relu(
         torch.cat([encoder.phi.stateless(part(params, "phi"), one[None]) for one in x[0]])  # type: ignore[operator]

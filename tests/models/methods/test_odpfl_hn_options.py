@@ -137,10 +137,7 @@ def test_training_in_turns_serves_newcomers(
 
 @pytest.mark.parametrize("path", ["serial", "vectorised"])
 def test_only_what_learns_in_a_phase_moves(
-    task: Task,
-    make_population: Callable[..., Clients],
-    monkeypatch: pytest.MonkeyPatch,
-    path: str,
+    task: Task, make_population: Callable[..., Clients], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     met: list[tuple[str, set[str]]] = []
     aggregate = ODPFLHN.aggregate
@@ -299,9 +296,7 @@ def test_options_out_of_range_are_refused() -> None:
             ODPFLHN(**PRIVATE, **wrong)
 
 
-def test_training_in_turns_is_the_same_all_at_once(
-    make_population: Callable[..., Clients],
-) -> None:
+def test_training_in_turns_is_the_same_all_at_once(make_population: Callable[..., Clients]) -> None:
     clients = make_population(dtype=torch.float64)
     task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
     one, many = (

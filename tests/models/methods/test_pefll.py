@@ -63,9 +63,7 @@ def generated(task: Task, table: Params, support: Samples) -> Params:
         return row(generate(task, detached(table), support.x[None], support.labels()[None]), 0)
 
 
-def test_one_round_equals_the_chain_rule_by_hand(
-    make_population: Callable[..., Clients],
-) -> None:
+def test_one_round_equals_the_chain_rule_by_hand(make_population: Callable[..., Clients]) -> None:
     clients, task = make_population(dtype=torch.float64), tiny_task("label-linear")
     method = PeFLL(server_lr=0.01, lambda_h=0.3, lambda_v=0.2, clip_norm=1e9)
     deltas = random_deltas(task, 3)

@@ -14,14 +14,7 @@ from latecomer.models.engine.training import Checkpoint, TrainConfig, initial_st
 from latecomer.models.families.generated_clients import GeneratedClients
 from latecomer.models.methods import make_method
 from latecomer.models.methods.pefll import PeFLL
-from latecomer.models.posteriors import (
-    DELTA,
-    LOSS_MAX,
-    STRONGEST,
-    Norms,
-    bounded_loss,
-    strengths,
-)
+from latecomer.models.posteriors import DELTA, LOSS_MAX, STRONGEST, Norms, bounded_loss, strengths
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params, State, part
 from latecomer.models.task.task import Task, make_task
@@ -210,10 +203,7 @@ def test_the_bound_falls_with_every_full_batch_step_of_small_rate(
     objective: str, make_population: Callable[..., Clients]
 ) -> None:
     task = make_task(
-        input_shape=(6,),
-        n_classes=4,
-        dtype=torch.float64,
-        hypernetwork={"hidden": 1, "width": 20},
+        input_shape=(6,), n_classes=4, dtype=torch.float64, hypernetwork={"hidden": 1, "width": 20}
     )
     clients = make_population(dtype=torch.float64)
     settings = {"alpha_h": 50.0, "alpha_v": 50.0, "alpha_theta": 50.0}

@@ -10,13 +10,7 @@ from torch import Generator, Tensor
 from latecomer.bounds import gauss_kl_equal
 from latecomer.models.engine.training import TrainConfig, train
 from latecomer.models.methods import make_method
-from latecomer.models.posteriors import (
-    Differentiable,
-    TuneConfig,
-    prior_around,
-    surrogate,
-    tune,
-)
+from latecomer.models.posteriors import Differentiable, TuneConfig, prior_around, surrogate, tune
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params
 from latecomer.models.task.task import Task

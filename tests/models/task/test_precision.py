@@ -76,10 +76,7 @@ def assert_same(left: State, right: State) -> None:
 
 
 def changes_of_a_round(
-    name: str,
-    patch: pytest.MonkeyPatch,
-    *runs: tuple[str, str | None],
-    task: Task | None = None,
+    name: str, patch: pytest.MonkeyPatch, *runs: tuple[str, str | None], task: Task | None = None
 ) -> list[Tensor]:
     """Return what a round changes of each client's weights, ``[c, n]``, by path and precision."""
     method, changes = make_method(name), list[Tensor]()
