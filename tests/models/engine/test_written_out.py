@@ -37,6 +37,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("fedavg", {"clip_norm": 0.3}),
     ("ditto", {"clip_norm": 0.3, "lam": 3.0}),
     ("apfl", {"clip_norm": 0.3}),
+    ("odpfl_hn", {"training": "two_phase"}),
 ]
 CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS] + VARIANTS
 # Batches of 4 are drawn from most clients; in batches of 32 everyone's samples are repeated.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from formula_federation import generator
 from torch import Tensor
 
 from latecomer.models.engine.schedule import TrainConfig
@@ -35,10 +36,6 @@ class ClassCounter:
 
     def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         return x[..., : self.dim].mean(dim=1)
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def test_embeddings_are_class_proportions_and_stay_so(

@@ -12,20 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from formula_federation import generator
 from torch import Tensor
 
 import latecomer.models.methods as package
-from latecomer.models.engine.method import Context, Method
+from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.families.embedded_clients import EmbeddedClients
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.registry import method_facts
-from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.objectives import gradients
-from latecomer.models.task.state import Params, State, row
-from latecomer.models.task.task import Task, make_task
-from latecomer.models.traffic import random_population
+from latecomer.models.task.clients import Clients
+from latecomer.models.task.state import State
+from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=60, cohort=4, local_steps=5, batch_size=6)
 # Small enough to be quick, large enough to learn the toy in 60 rounds.
@@ -99,10 +98,6 @@ DEGENERATE: list[tuple[str, dict[str, Any], str, dict[str, Any], bool]] = [
 Trained = Callable[[str], tuple[Method, State]]
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 @pytest.fixture(scope="module")
 def short(make_toy_task: Callable[[], Task], make_population: Callable[..., Clients]) -> Trained:
     """Train a method for two rounds, once for all tests: serving leaves its state alone."""
@@ -154,48 +149,6 @@ def test_learns_and_serves_newcomers(
             total += len(query)
         least = 0.85 if clients is seen else LEAST_ACCURACY.get(name, 0.85)
         assert right / total >= least, (name, clients is seen, right / total)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_objective_is_the_same_for_one_client_and_for_many(name: str) -> None:
-    task = make_task(input_shape=(1, 8, 8), n_classes=4, dtype=torch.float64)
-    method, draw, clients = (
-        make_method(name, **QUICK[name]),
-        generator(1),
-        random_population(task, 6),
-    )
-    cohort = Schedule(0, clients, replace(CONFIG, cohort=3)).cohort(0, method.batches_per_step)
-    state = method.init(task, clients, cohort, draw)
-    start = method.start(task, state, clients, cohort, draw)
-    params = {
-        key: value.detach() + 0.1 * torch.randn(value.shape, generator=draw, dtype=value.dtype)
-        for key, value in start.params.items()
-    }
-    own, sent = start.own, start.shared
-    x = torch.randn(3, 3, 5, 1, 8, 8, generator=draw, dtype=torch.float64)
-    y = torch.randint(0, 4, (3, 3, 5), generator=draw)
-
-    def slopes(context: Context, p: Params, x: Tensor, y: Tensor, differentiate: Any) -> Params:
-        batches = tuple(Samples(x[i], y[i]) for i in range(3))
-        found: Params = differentiate(
-            lambda q: method.objective(task, q, context, batches[: method.batches_per_step], 0), p
-        )
-        return found
-
-    def functional(objective: Any, p: Params) -> Params:
-        found: Params = torch.func.grad(objective)(p)
-        return found
-
-    many = torch.func.vmap(
-        lambda p, o, a, b: slopes(
-            Context(own=o, shared=sent, gradients=functional), p, a, b, functional
-        )
-    )(params, own, x, y)
-    for place in range(3):
-        context = Context(own=row(own, place), shared=sent)
-        one = slopes(context, row(params, place), x[place], y[place], gradients)
-        for key, value in one.items():
-            torch.testing.assert_close(many[key][place], value, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -299,37 +252,6 @@ def test_smallest_newcomers_are_served(
     logits = method.personalize(task, state, support, generator=generator())(x)
     assert logits.shape == (8, task.n_classes)
     assert bool(logits.isfinite().all())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_smallest_clients_can_train(
-    task: Task, make_population: Callable[..., Clients], name: str
-) -> None:
-    method = make_method(name, **QUICK[name])
-    clients = make_population((1, 2, 1, 9), classes_per_client=1)
-    state = train(method, task, clients, replace(CONFIG, rounds=3), seed=0)
-    tables = [*state.server.values(), *state.clients.values()]
-    assert tables
-    assert all(bool(value.isfinite().all()) for value in tables)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_unlabelled_newcomers(
-    task: Task, make_population: Callable[..., Clients], short: Trained, name: str
-) -> None:
-    method, state = short(name)
-    clients = make_population(seed=5)
-    support, x = clients.support_of(0), clients.query_of(0).x
-    bare = Samples(support.x, None)
-    if method.needs_labels:
-        with pytest.raises(ValueError, match="support must be labelled"):
-            method.personalize(task, state, bare, generator=generator())
-        return
-    poisoned = Samples(support.x, (support.labels() + 1) % task.n_classes)
-    expected = method.personalize(task, state, support, generator=generator())(x)
-    for other in (bare, poisoned):
-        found = method.personalize(task, state, other, generator=generator())(x)
-        assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("name", NAMES)

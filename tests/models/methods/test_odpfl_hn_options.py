@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from formula_federation import generator
 
 from latecomer.bounds.privacy import dp_sensitivity, gauss_analytic
 from latecomer.models.engine.schedule import Cohort, Schedule, TrainConfig
@@ -34,10 +35,6 @@ IN_TURNS: dict[str, Any] = {
     "embedding_lr": 0.05,
 }
 PRIVATE: dict[str, Any] = {"encoder": "unit-deepsets", "local_lr": 0.05, "server_lr": 3e-3}
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def accuracy(method: ODPFLHN, task: Task, state: State, clients: Clients) -> float:
@@ -169,31 +166,6 @@ def test_without_fine_tuning_the_hypernetwork_is_that_of_pfedhn(
     assert all(torch.equal(states[0].clients[k], states[1].clients[k]) for k in states[1].clients)
 
 
-def test_clients_step_the_encoder_down_the_squared_distance(
-    make_population: Callable[..., Clients],
-) -> None:
-    clients = make_population((12, 7, 12, 9, 3, 12, 12, 1), dtype=torch.float64)
-    task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
-    settings = {"encoder_lr": 0.05, "encoder_steps": 2, "local_momentum": 0.0, "clip_norm": 1e9}
-    method = ODPFLHN(**IN_TURNS | settings, local_weight_decay=0.0, pooled_units=6)
-    cohort = replace(Schedule(0, clients, CONFIG).cohort(0), phase="embeddings")
-    before = method.init(task, clients, cohort, generator())
-    start = method.start(task, before, clients, cohort, generator())
-    after = method.aggregate(task, before, cohort, start, start.params)
-    expected = {k: torch.zeros_like(v) for k, v in part(before.server, "encoder").items()}
-    for member in cohort.members.tolist():
-        weights = part(before.server, "encoder")
-        for _ in range(2):
-            weights = {k: v.clone().requires_grad_() for k, v in weights.items()}
-            x = clients.support_of(member).x[None]
-            found = set_encoder_named("deepsets", task, 2, 6)(weights, x)[0]
-            (found - before.clients["embedding"][member]).square().sum().backward()
-            weights = {k: (v - 0.05 * v.grad).detach() for k, v in weights.items()}
-        expected = {k: v + weights[k] / 3 for k, v in expected.items()}
-    for key, value in expected.items():
-        torch.testing.assert_close(after.server[f"encoder.{key}"], value)
-
-
 def test_the_encoder_travels_both_ways_while_clients_train_it(task: Task) -> None:
     assert len(ODPFLHN().phases(task)) == 1
     found, weights = traffic(ODPFLHN(**IN_TURNS), task), traffic(FedAvg(), task).down
@@ -294,16 +266,3 @@ def test_options_out_of_range_are_refused() -> None:
         (name,) = wrong
         with pytest.raises(ValueError, match=rf"^{name} must be .*, got {name}="):
             ODPFLHN(**PRIVATE, **wrong)
-
-
-def test_training_in_turns_is_the_same_all_at_once(make_population: Callable[..., Clients]) -> None:
-    clients = make_population(dtype=torch.float64)
-    task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
-    one, many = (
-        train(ODPFLHN(**IN_TURNS), task, clients, CONFIG, seed=0, path=path, chunk_size=2)
-        for path in ("serial", "vectorised")
-    )
-    for key, value in {**one.server, **one.clients}.items():
-        torch.testing.assert_close(
-            {**many.server, **many.clients}[key], value, rtol=1e-9, atol=1e-12
-        )

@@ -104,16 +104,6 @@ def test_a_bound_needs_a_posterior() -> None:
             make_method("pefll", training_objective="bound", **wrong)
 
 
-def test_the_usual_objective_is_untouched(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
-    clients = make_population()
-    config = TrainConfig(rounds=2, cohort=4, local_steps=2, batch_size=6)
-    plain = train(make_method("pefll"), task, clients, config, seed=0)
-    named = train(make_method("pefll", training_objective="pefll"), task, clients, config, seed=0)
-    assert all(bool((plain.server[k] == named.server[k]).all()) for k in plain.server)
-
-
 @dataclass(frozen=True, kw_only=True)
 class AtItsMeans(PeFLL):
     """PeFLL whose draws are their means, so that its objective is a number."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import generator
 from torch import Generator, Tensor
 
 from latecomer.bounds import gauss_kl_equal
@@ -23,10 +24,6 @@ SERVER = {
 CONFIG = TuneConfig(
     rule="product", steps=60, clients_per_step=4, rate=0.2, delta=0.05, n_priors=3, gamma=0.02
 )
-
-
-def generator(seed: int = 0) -> Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def test_a_prior_covers_the_named_weights_and_scales_with_them() -> None:
