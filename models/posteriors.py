@@ -252,17 +252,8 @@ def strengths(
     With B(r, K, S) the bound, K the hyper-posterior's divergence and S the sum of the clients',
     the ridge of the hypernetwork is M (dB/dK) / (2 alpha_h dB/dr), that of a client's weights
     M n (dB/dS) / (2 alpha_theta dB/dr); M is the largest loss, as r is on the unit scale. No ridge
-    is above ``STRONGEST``.
-
-    Parameters
-    ----------
-    objective : {"bound", "bound_kl"}
-        ``pefll_b1`` or ``two_step_kl``.
-    risk : float
-        Mean loss over ``LOSS_MAX``, in [0, 1].
-    norms : Norms
-    n_clients, n_samples : int
-        Numbers of clients, and of samples of the smallest client.
+    is above ``STRONGEST``. The objective ``bound`` is ``pefll_b1``, ``bound_kl`` ``two_step_kl``;
+    ``risk`` is the mean loss over ``LOSS_MAX``, in [0, 1], ``n_samples`` the smallest client's.
     """
     nats = norms.hyper / (2 * norms.alpha_h) + norms.encoder / (2 * norms.alpha_v)
     clients_nats = n_clients * norms.theta / (2 * norms.alpha_theta)
@@ -379,14 +370,8 @@ class Posterior:
 def prior_around(server: Mapping[str, Tensor], sections: Sequence[str], alpha: float) -> Posterior:
     """Return the prior around a server's weights, as a posterior whose shift is 0.
 
-    Parameters
-    ----------
-    server : mapping of str to Tensor
-        Weights trained without the clients of the bound.
-    sections : sequence of str
-        Prefixes of the names of the random weights.
-    alpha : float
-        Variance relative to each tensor's mean square, above 0.
+    They were trained without the clients of the bound. Random are those whose names begin with a
+    section; ``alpha``, above 0, is their variance relative to each tensor's mean square.
 
     Raises
     ------

@@ -414,13 +414,7 @@ class Method(ABC):
 
 @dataclass(frozen=True, eq=False)
 class FixedWeights:
-    """A predictor: the target network with fixed weights.
-
-    Attributes
-    ----------
-    task : Task
-    weights : dict of str to Tensor
-    """
+    """A predictor: the target network with fixed weights."""
 
     task: Task
     weights: Params

@@ -145,10 +145,7 @@ def body_features(task: Task, body: Params, x: Tensor) -> Tensor:
 def head_under(task: Task, classes: Gaussians, support: Samples) -> Params:
     """Return the head that Gaussian classes imply under the support's shares of the classes.
 
-    Raises
-    ------
-    ValueError
-        The target's head is not one matrix and one bias.
+    Refuses a target whose head is not one matrix and one bias.
     """
     shares = class_shares(support.labels(), task.n_classes, classes.means.dtype)
     made = {value.dim(): value for value in linear_head(classes, shares)}
@@ -226,13 +223,7 @@ class ProfiledClients(AveragedWeights, ABC):
     def profile(
         self, task: Task, server: Params, samples: Samples, *, labelled: bool = False
     ) -> Tensor:
-        """Return a client's scaled profile, or the part ``[2 k]`` of it that needs no labels.
-
-        Raises
-        ------
-        ValueError
-            Without samples.
-        """
+        """Return a client's scaled profile, or the part ``[2 k]`` of it that needs no labels."""
         if len(samples) == 0:
             raise ValueError(f"support must hold at least 1 sample for {self.name}, got 0")
         scale, y = part(server, "profile"), samples.labels() if labelled else None
@@ -286,19 +277,11 @@ def _width(task: Task) -> int:
 
 
 def moments(z: Tensor, among: Tensor, least: int = 1) -> Tensor:
-    """Return means, then standard deviations, ``[2 c k]``, of the samples in each of ``c`` groups.
+    """Return means, then standard deviations, ``[2 c k]``, of samples ``z [b, k]`` in ``c`` groups.
 
-    Parameters
-    ----------
-    z : Tensor
-        Samples ``[b, k]``.
-    among : Tensor
-        1 where sample ``b`` belongs to group ``c``, else 0, ``[b, c]``.
-    least : int
-        A group with fewer samples has ``ABSENT`` for both.
+    ``among [b, c]`` is 1 where a sample belongs to a group, else 0. A group with fewer than
+    ``least`` samples has ``ABSENT`` for both.
 
-    Examples
-    --------
     >>> z = torch.tensor([[1.0], [3.0], [7.0]])
     >>> moments(z, torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), 2)
     tensor([ 2., -1.,  1., -1.])

@@ -54,24 +54,12 @@ def initial_embeddings(task: Task, n_clients: int, dim: int, generator: Generato
 
 
 def moved(clients: Params, members: Tensor, slopes: Tensor, rule: Rule, *, resting: str) -> Params:
-    """Return the clients' state after a step of SGD on the embeddings.
+    """Return the clients' state after a step of SGD on ``embedding [n, dim]`` and its memory.
 
-    Parameters
-    ----------
-    clients : dict of str to Tensor
-        ``embedding [n, dim]`` and its memory ``sgd.embedding``; other entries stay.
-    members : Tensor
-        The round's clients, ``[c]``.
-    slopes : Tensor
-        Gradients of their embeddings, ``[c, dim]``.
-    rule : tuple of float
-        Learning rate, momentum and weight decay.
-    resting : str
-        What becomes of all other embeddings. ``move``: they decay and go on with their momentum, as
-        in the published code of pFedHN, where one SGD moves the whole table. ``stay``: no change.
+    ``slopes [c, dim]`` are gradients of the embeddings of the round's clients, ``members [c]``. All
+    others move or stay, as ``resting`` says. ``move``: they decay and go on with their momentum, as
+    in the published code of pFedHN, where one SGD moves the whole table. ``stay``: no change.
 
-    Examples
-    --------
     >>> own = {"embedding": torch.ones(2, 1), "sgd.embedding": torch.zeros(2, 1)}
     >>> step = torch.tensor([1]), torch.tensor([[2.0]]), (0.1, 0.0, 0.5)
     >>> [moved(own, *step, resting=word)["embedding"].T for word in ("move", "stay")]

@@ -90,16 +90,8 @@ def contrasts(n_classes: int, device: torch.device) -> Tensor:
 def modes(fixed: Tensor, one_hot: Tensor, log_tau: Tensor) -> Tensor:
     """Return the clients' intercepts ``v [c, C - 1]`` of largest posterior density.
 
-    Newton's method with steps of length at most 1; a client without samples has 0.
-
-    Parameters
-    ----------
-    fixed : Tensor
-        ``B x~``, ``[c, m, C - 1]``.
-    one_hot : Tensor
-        ``[c, m, C]``.
-    log_tau : Tensor
-        ``[]`` or ``[c]``.
+    Of ``B x~ [c, m, C - 1]``, labels ``[c, m, C]`` and ``log_tau``, ``[]`` or ``[c]``, by Newton's
+    method with steps of length at most 1; a client without samples has 0.
     """
     v = fixed.new_zeros(len(fixed), fixed.shape[2])
     for _ in range(_MODE_STEPS):

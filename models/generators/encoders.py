@@ -75,15 +75,7 @@ class MeanEmbedding(ABC):
 
 @dataclass(frozen=True, eq=False)
 class OfCounts:
-    """An encoder of vectors that is given tokens: it sees how often each stands in a sample.
-
-    Attributes
-    ----------
-    of_vectors : Encoder
-        Makes the descriptor from counts, see `counted`, and labels.
-    vocabulary : int
-        Length of a vector of counts.
-    """
+    """An encoder of vectors that is given tokens: it sees their counts, see `counted`."""
 
     of_vectors: Encoder
     vocabulary: int
@@ -101,12 +93,7 @@ class OfCounts:
 class LabelChannels(MeanEmbedding):
     """A net that sees the one-hot label as further input channels (images) or features (vectors).
 
-    Attributes
-    ----------
-    net : Module
-        Skeleton taking ``n_classes`` more channels or features than a sample has.
-    n_classes : int
-        Number of classes.
+    The skeleton ``net`` takes ``n_classes`` more of them than a sample has.
     """
 
     net: nn.Module
@@ -139,18 +126,7 @@ class LabelChannels(MeanEmbedding):
 class Own(MeanEmbedding):
     """A network ``(x [B, ...], y [B]) -> [B, dim]`` from outside the package, as a skeleton.
 
-    Attributes
-    ----------
-    net : Module
-        Its structure.
-    make : callable
-        Makes it from ``(input_shape, n_classes, dim)``, with fresh weights.
-    asked : tuple
-        These three.
-    dtype : torch.dtype
-        Floating type of the weights.
-    tokens : bool
-        Whether it is given int64.
+    ``make`` makes it, with fresh weights, of what is ``asked``: ``(input_shape, n_classes, dim)``.
     """
 
     net: nn.Module
@@ -194,13 +170,7 @@ def _own(
 
 @dataclass(frozen=True, eq=False)
 class LabelLinear(MeanEmbedding):
-    """One linear layer on the one-hot label; the input is ignored.
-
-    Attributes
-    ----------
-    layer : Module
-        Skeleton of the layer.
-    """
+    """One linear layer on the one-hot label; the input is ignored."""
 
     layer: nn.Module
 

@@ -34,14 +34,8 @@ class DeepSets:
     """Mean- and max-pooled embeddings of single inputs, then a linear map.
 
     Half of an embedding's units are averaged over the set, the other half are max-pooled over
-    it; the result does not depend on the order of a set, nor on how often it is repeated.
-
-    Attributes
-    ----------
-    phi : Module
-        Skeleton of the net that embeds single inputs.
-    psi : Module
-        Skeleton of the linear map from pooled units to a descriptor.
+    it; the result does not depend on the order of a set, nor on how often it is repeated. Skeletons
+    are ``phi``, which embeds single inputs, and ``psi``, from pooled units to a descriptor.
     """
 
     phi: nn.Module
@@ -127,14 +121,8 @@ class DSS:
     Each layer maps every sample and adds a map of the set's mean, so that samples influence each
     other from the first layer on: ``L(x_i) + M(mean_j x_j)``, then ReLU, and for images 2x2
     max-pooling. The paper sums over the set; the mean keeps the scale for sets of any size. At
-    the end come a dense layer per sample, a mean over the set and a linear map.
-
-    Attributes
-    ----------
-    skeleton : Module
-        ``own1``, ``set1``, ... (convolutions or dense layers), ``dense``, ``psi``.
-    n_layers : int
-        Number of pairs ``own``, ``set``.
+    the end come a dense layer per sample, a mean over the set and a linear map. The skeleton holds
+    ``n_layers`` pairs ``own1``, ``set1``, ... (convolutions or dense), then ``dense`` and ``psi``.
     """
 
     skeleton: nn.Module
@@ -162,15 +150,7 @@ class SetTransformer:
 
     A net like the default target turns samples into tokens; the tokens attend to each other; a
     learnt seed attends to them; a linear map follows. Cost grows with the square of the set's size.
-
-    Attributes
-    ----------
-    phi : Module
-        Skeleton of the net that makes tokens.
-    blocks : Module
-        Skeleton of ``attend``, ``pool``, ``seed`` and ``psi``.
-    n_heads : int
-        Attention heads of each block.
+    The skeleton ``phi`` makes tokens, ``blocks`` holds ``attend``, ``pool``, ``seed`` and ``psi``.
     """
 
     phi: nn.Module
@@ -205,17 +185,10 @@ class SetTransformer:
 
 @dataclass(frozen=True, eq=False)
 class BatchAveraged:
-    """An encoder applied to a set batch by batch; descriptors are averaged, weighted by size.
+    """An encoder applied to a set in batches of ``size``; descriptors are averaged, by their sizes.
 
     Memory then does not grow with the set. Samples are batched in their order, on which the
     descriptor then depends unless the encoder is a mean over samples.
-
-    Attributes
-    ----------
-    encoder : SetEncoder
-        Applied to each batch.
-    size : int
-        Samples in a batch; the last may be smaller.
     """
 
     encoder: SetEncoder
@@ -234,15 +207,7 @@ class BatchAveraged:
 
 @dataclass(frozen=True, eq=False)
 class SetsOfCounts:
-    """An encoder of vectors that is given tokens: it sees how often each stands in a sample.
-
-    Attributes
-    ----------
-    of_vectors : SetEncoder
-        Makes the descriptor from counts, see `counted`.
-    vocabulary : int
-        Length of a vector of counts.
-    """
+    """An encoder of vectors that is given tokens: it sees their counts, see `counted`."""
 
     of_vectors: SetEncoder
     vocabulary: int

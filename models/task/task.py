@@ -135,12 +135,7 @@ class Task:
         return random_inputs(n, self.input_shape, self.vocabulary, dtype=self.dtype, draw=draw)
 
     def refuse_tokens(self, what: str) -> None:
-        """Refuse inputs that are tokens, on behalf of what compares inputs as vectors.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse inputs that are tokens, on behalf of what compares inputs as vectors."""
         if self.vocabulary:
             raise ValueError(f"{what} needs inputs that are numbers, got tokens")
 
