@@ -10,11 +10,9 @@ from formula_federation import NEEDS_GPU, apart, assert_alike, image_task, image
 from torch import Tensor, nn
 
 from latecomer.eval.devices import claim
-from latecomer.models.engine.local_steps import LocalSGD, local_sgd
 from latecomer.models.engine.method import Context, Predictor, predict_with
 from latecomer.models.engine.schedule import Phase, Stage, TrainConfig
 from latecomer.models.engine.training import DivergedError, RoundLog, train
-from latecomer.models.engine.vectorised import cohort_sgd
 from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
@@ -189,30 +187,6 @@ def test_foreign_nets_train_alike() -> None:
         for path in ("serial", "vectorised")
     ]
     assert_alike(*states, 1e-9)
-
-
-def test_clipping_is_each_clients_own() -> None:
-    draw = torch.Generator().manual_seed(0)
-    start = {
-        "a": torch.randn(4, 3, 2, generator=draw, dtype=torch.float64),
-        "b": torch.randn(4, generator=draw, dtype=torch.float64),
-    }
-    steep = torch.tensor([0.01, 1.0, 30.0, 1000.0], dtype=torch.float64)
-    rule = LocalSGD(lr=0.01, momentum=0.9, weight_decay=0.1, clip=1.5)
-
-    def bumpy(p: Params, step: int) -> Tensor:
-        return (step + 1) * (p["a"].sin().sum((-1, -2)) + p["b"] ** 2)
-
-    reached, sums = cohort_sgd(lambda p, t: steep * bumpy(p, t), start, n_steps=5, rule=rule)
-    for place in range(4):
-
-        def own(p: Params, step: int, factor: Tensor = steep[place]) -> Tensor:
-            return factor * bumpy(p, step)
-
-        expected, mean = local_sgd(own, row(start, place), n_steps=5, rule=rule)
-        assert sums[place].item() == pytest.approx(5 * mean.item())
-        for key, value in expected.items():
-            torch.testing.assert_close(reached[key][place], value, rtol=1e-12, atol=1e-14)
 
 
 @dataclass(frozen=True, kw_only=True)

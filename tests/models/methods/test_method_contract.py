@@ -27,39 +27,27 @@ from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=60, cohort=4, local_steps=5, batch_size=6)
-# Small enough to be quick, large enough to learn the toy in 60 rounds.
-QUICK = {
-    "local": {"local_lr": 0.05, "novel_steps": 60},
-    "fedavg": {"local_lr": 0.05},
-    "fedavg_ft": {"local_lr": 0.05, "finetune_steps": 40},
-    "fedprox": {"local_lr": 0.05, "mu": 0.1},
-    "scaffold": {"local_lr": 0.05},
-    "fedma": {"local_lr": 0.05},
-    "fedper": {"local_lr": 0.05, "novel_steps": 40},
-    "fedrep": {"local_lr": 0.05, "novel_steps": 40},
-    "fedbabu": {"local_lr": 0.05, "novel_steps": 40},
-    "lg_fedavg": {"local_lr": 0.05, "novel_steps": 10},
-    "per_fedavg": {"outer_lr": 0.05, "inner_lr": 0.05},
-    "pfedme": {"local_lr": 0.05, "inner_lr": 0.03, "finetune_steps": 40},
-    "ditto": {"local_lr": 0.05, "finetune_steps": 40},
-    "apfl": {"local_lr": 0.05, "finetune_steps": 40},
-    "knn_per": {"local_lr": 0.05},
-    "flux": {"local_lr": 0.05},
-    "feroma": {"local_lr": 0.05},
-    "glmm": {},
-    "ifca": {"local_lr": 0.05, "n_models": 4},
-    "fedem": {"local_lr": 0.05, "n_models": 4},
-    "pfedfda": {"local_lr": 0.05},
-    # At 0.1 the last bits decide whether newcomers are served well.
-    "pfedhn": {"local_lr": 0.05, "server_lr": 0.05, "novel_rounds": 10, "novel_steps": 5},
-    "pfedhn_pc": {"local_lr": 0.05, "server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
-    "pfl_sampled": {"local_lr": 0.05, "server_lr": 0.1},
-    "pfl_nearest": {"local_lr": 0.05, "server_lr": 0.1},
-    "pfl_ensemble": {"local_lr": 0.05, "server_lr": 0.1},
-    "odpfl_hn": {"local_lr": 0.05, "server_lr": 2e-3},
-    "pefll": {"local_lr": 0.05, "server_lr": 2e-3},
-}
 NAMES = list(METHODS)
+# Small enough to be quick, large enough to learn the toy in 60 rounds.
+STEP = {name: {"local_lr": 0.05} for name in NAMES} | {
+    "per_fedavg": {"outer_lr": 0.05, "inner_lr": 0.05},
+    "glmm": {},
+}
+OWN: dict[str, dict[str, Any]] = {
+    "local": {"novel_steps": 60},
+    **{name: {"finetune_steps": 40} for name in ("fedavg_ft", "ditto", "apfl")},
+    "fedprox": {"mu": 0.1},
+    **{name: {"novel_steps": 40} for name in ("fedper", "fedrep", "fedbabu")},
+    "lg_fedavg": {"novel_steps": 10},
+    "pfedme": {"inner_lr": 0.03, "finetune_steps": 40},
+    **{name: {"n_models": 4} for name in ("ifca", "fedem")},
+    # At 0.1 the last bits decide whether newcomers are served well.
+    "pfedhn": {"server_lr": 0.05, "novel_rounds": 10, "novel_steps": 5},
+    "pfedhn_pc": {"server_lr": 0.1, "novel_rounds": 10, "novel_steps": 5},
+    **{name: {"server_lr": 0.1} for name in ("pfl_sampled", "pfl_nearest", "pfl_ensemble")},
+    **{name: {"server_lr": 2e-3} for name in ("odpfl_hn", "pefll")},
+}
+QUICK = {name: STEP[name] | OWN.get(name, {}) for name in NAMES}
 # Methods that by design serve newcomers with models made for others.
 LEAST_ACCURACY = {"pfl_sampled": 0.35, "pfl_nearest": 0.35, "pfl_ensemble": 0.5}
 # After 60 rounds at a rate of .003 six seeds have from .77 to .95 of new clients' samples right,

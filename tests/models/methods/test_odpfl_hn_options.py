@@ -166,6 +166,31 @@ def test_without_fine_tuning_the_hypernetwork_is_that_of_pfedhn(
     assert all(torch.equal(states[0].clients[k], states[1].clients[k]) for k in states[1].clients)
 
 
+def test_clients_step_the_encoder_down_the_squared_distance(
+    make_population: Callable[..., Clients],
+) -> None:
+    clients = make_population((12, 7, 12, 9, 3, 12, 12, 1), dtype=torch.float64)
+    task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
+    settings = {"encoder_lr": 0.05, "encoder_steps": 2, "local_momentum": 0.0, "clip_norm": 1e9}
+    method = ODPFLHN(**IN_TURNS | settings, local_weight_decay=0.0, pooled_units=6)
+    cohort = replace(Schedule(0, clients, CONFIG).cohort(0), phase="embeddings")
+    before = method.init(task, clients, cohort, generator())
+    start = method.start(task, before, clients, cohort, generator())
+    after = method.aggregate(task, before, cohort, start, start.params)
+    expected = {k: torch.zeros_like(v) for k, v in part(before.server, "encoder").items()}
+    for member in cohort.members.tolist():
+        weights = part(before.server, "encoder")
+        for _ in range(2):
+            weights = {k: v.clone().requires_grad_() for k, v in weights.items()}
+            x = clients.support_of(member).x[None]
+            found = set_encoder_named("deepsets", task, 2, 6)(weights, x)[0]
+            (found - before.clients["embedding"][member]).square().sum().backward()
+            weights = {k: (v - 0.05 * v.grad).detach() for k, v in weights.items()}
+        expected = {k: v + weights[k] / 3 for k, v in expected.items()}
+    for key, value in expected.items():
+        torch.testing.assert_close(after.server[f"encoder.{key}"], value)
+
+
 def test_the_encoder_travels_both_ways_while_clients_train_it(task: Task) -> None:
     assert len(ODPFLHN().phases(task)) == 1
     found, weights = traffic(ODPFLHN(**IN_TURNS), task), traffic(FedAvg(), task).down
