@@ -40,15 +40,7 @@ SHARES = tuple(step / 20 for step in range(21))
 
 
 class Gaussians(NamedTuple):
-    """Classes in feature space.
-
-    Attributes
-    ----------
-    means : Tensor
-        ``[n_classes, D]``.
-    covariance : Tensor
-        ``[D, D]``, the same for all classes.
-    """
+    """Classes in feature space: means ``[n_classes, D]``, one covariance ``[D, D]`` for all."""
 
     means: Tensor
     covariance: Tensor

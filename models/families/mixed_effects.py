@@ -31,14 +31,9 @@ _STILL = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Supports:
-    """Labelled samples of several clients, padded.
+    """Labelled samples of several clients; 0 throughout where there is none.
 
-    Attributes
-    ----------
-    x : Tensor
-        ``[c, m, D + 1]`` in float64, the last entry 1; 0 throughout where there is no sample.
-    one_hot : Tensor
-        ``[c, m, C]``; 0 where there is no sample.
+    Inputs ``x [c, m, D + 1]`` are float64, their last entry 1; labels are ``one_hot [c, m, C]``.
     """
 
     x: Tensor

@@ -272,13 +272,8 @@ def cut(table: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> Params:
 class SizedHypernetwork:
     """A dense trunk and, for every size of target network, linear heads for its tensors.
 
-    Attributes
-    ----------
-    parts : tuple of (str, Hypernetwork)
-        Name of each size and the hypernetwork of that size alone; a single one with an empty name
-        if there is only the task's target.
-    shapes : tuple of (str, tuple of int)
-        Name and shape of every tensor made, padding included.
+    ``parts`` are the name of each size and the hypernetwork of that size alone, a single one with
+    an empty name if there is only the task's target; ``shapes`` are of all that is made, padded.
     """
 
     parts: tuple[tuple[str, Hypernetwork], ...]

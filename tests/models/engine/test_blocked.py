@@ -17,7 +17,6 @@ from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
-CPU = torch.device("cpu")
 HERE = torch.backends.mkldnn.is_available()
 
 pytestmark = pytest.mark.skipif(not HERE, reason="torch was built without oneDNN")

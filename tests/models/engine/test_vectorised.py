@@ -1,6 +1,5 @@
 """The vectorised path: the serial path's results, method by method and net by net."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -38,8 +37,6 @@ CLIENTS, TASK = images(dtype=torch.float64), image_task(torch.float64)
 NEEDS_ONEDNN = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN"
 )
-
-Population = Callable[..., Clients]
 
 
 def on(device: str, clients: Clients) -> Clients:

@@ -20,11 +20,11 @@ from latecomer.models.task.task import Task, make_task
 CONFIG = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=5)
 
 
-def tiny_task(encoder: str) -> Task:
+def tiny_task() -> Task:
     return make_task(
         input_shape=(6,),
         n_classes=4,
-        encoder=encoder,
+        encoder="mlp",
         hypernetwork={"hidden": 1, "width": 3},
         dtype=torch.float64,
     )
@@ -58,7 +58,7 @@ def generated(task: Task, table: Params, support: Samples) -> Params:
 def test_one_round_equals_finite_differences_through_the_whole_encoder(
     make_population: Callable[..., Clients],
 ) -> None:
-    clients, task = make_population(dtype=torch.float64), tiny_task("mlp")
+    clients, task = make_population(dtype=torch.float64), tiny_task()
     method = PeFLL(clip_norm=1e9)
     deltas = random_deltas(task, 3)
     before, after, schedule = one_round(method, task, clients, deltas)
@@ -87,7 +87,7 @@ def test_one_round_equals_finite_differences_through_the_whole_encoder(
 
 
 def test_regularisers_act_without_any_gradient(make_population: Callable[..., Clients]) -> None:
-    clients, task = make_population(dtype=torch.float64), tiny_task("mlp")
+    clients, task = make_population(dtype=torch.float64), tiny_task()
     method = PeFLL(server_lr=0.5, lambda_h=0.125, lambda_v=0.25)
     nothing = {key: torch.zeros_like(value) for key, value in random_deltas(task, 3).items()}
     before, after, _ = one_round(method, task, clients, nothing)
@@ -98,7 +98,7 @@ def test_regularisers_act_without_any_gradient(make_population: Callable[..., Cl
 
 
 def test_server_gradient_is_clipped_jointly(make_population: Callable[..., Clients]) -> None:
-    clients, task = make_population(dtype=torch.float64), tiny_task("mlp")
+    clients, task = make_population(dtype=torch.float64), tiny_task()
     deltas = random_deltas(task, 3)
     _, free, _ = one_round(PeFLL(clip_norm=1e9), task, clients, deltas)
     _, held, _ = one_round(PeFLL(clip_norm=1e-3), task, clients, deltas)
