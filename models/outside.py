@@ -202,7 +202,7 @@ def target_source_hash(name: str, weights: str | None = None) -> str:
 
 def source_hash(method: "type[Method]") -> str:
     """Return the SHA-256 of the file that defines a method."""
-    return hashlib.sha256(Path(inspect.getfile(method)).read_bytes()).hexdigest()
+    return sum_of(inspect.getfile(method))
 
 
 def check_said(name: str, cls: "type[Method]", said: Any) -> None:

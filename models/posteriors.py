@@ -18,8 +18,7 @@ bound does not use. Shifts are kept in units of the standard deviation: KL(poste
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -234,18 +233,7 @@ class Norms:
     alpha_theta: float
 
 
-@dataclass(frozen=True)
-class Strengths:
-    """Ridges equivalent to a bound: ``strength * squared norm`` added to the mean loss in nats."""
-
-    hyper: float
-    encoder: float
-    theta: float
-
-
-_BOUNDS: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
-    {"bound": pefll_b1, "bound_kl": two_step_kl}
-)
+_BOUNDS: dict[str, Callable[..., Tensor]] = {"bound": pefll_b1, "bound_kl": two_step_kl}
 
 
 def bounded_loss(logits: Tensor, y: Tensor) -> Tensor:
@@ -255,23 +243,17 @@ def bounded_loss(logits: Tensor, y: Tensor) -> Tensor:
 
 def strengths(
     objective: str, risk: float, norms: Norms, *, n_clients: int, n_samples: int
-) -> Strengths:
+) -> dict[str, float]:
     r"""Return the ridges whose gradient plus the risk's is the bound's up to one factor.
+
+    They are of ``strength * squared norm`` added to the mean loss in nats, by the weights' name:
+    ``hyper``, ``encoder`` and ``theta``.
 
     With B(r, K, S) the bound, K the hyper-posterior's divergence and S the sum of the clients',
     the ridge of the hypernetwork is M (dB/dK) / (2 alpha_h dB/dr), that of a client's weights
     M n (dB/dS) / (2 alpha_theta dB/dr); M is the largest loss, as r is on the unit scale. No ridge
-    is above ``STRONGEST``.
-
-    Parameters
-    ----------
-    objective : {"bound", "bound_kl"}
-        ``pefll_b1`` or ``two_step_kl``.
-    risk : float
-        Mean loss over ``LOSS_MAX``, in [0, 1].
-    norms : Norms
-    n_clients, n_samples : int
-        Numbers of clients, and of samples of the smallest client.
+    is above ``STRONGEST``. The objective ``bound`` is ``pefll_b1``, ``bound_kl`` ``two_step_kl``;
+    ``risk`` is the mean loss over ``LOSS_MAX``, in [0, 1], ``n_samples`` the smallest client's.
     """
     nats = norms.hyper / (2 * norms.alpha_h) + norms.encoder / (2 * norms.alpha_v)
     clients_nats = n_clients * norms.theta / (2 * norms.alpha_theta)
@@ -288,11 +270,11 @@ def strengths(
         steep = LOSS_MAX * slope / (2 * alpha)
         return steep / by_risk if steep < STRONGEST * by_risk else STRONGEST
 
-    return Strengths(
-        hyper=ridge(by_hyper, norms.alpha_h),
-        encoder=ridge(by_hyper, norms.alpha_v),
-        theta=ridge(n_clients * by_own, norms.alpha_theta),
-    )
+    return {
+        "hyper": ridge(by_hyper, norms.alpha_h),
+        "encoder": ridge(by_hyper, norms.alpha_v),
+        "theta": ridge(n_clients * by_own, norms.alpha_theta),
+    }
 
 
 def cohort_strengths(
@@ -303,26 +285,12 @@ def cohort_strengths(
     variances: tuple[float, float, float],
     sizes: tuple[int, int],
 ) -> Params:
-    """Return the ridges of one round, with the risk and clients' norms of its cohort.
+    """Return the `strengths` of one round, 0-d, with the risk and clients' norms of its cohort.
 
-    Parameters
-    ----------
-    objective : {"bound", "bound_kl"}
-    task : Task
-    tables : tuple of dict
-        The networks' weights (sections ``hyper`` and ``encoder``), the cohort's means, and
-        the weights it was sent, ``[c, ...]``.
-    batch : tuple of Tensor
-        Inputs ``[c, b, ...]`` and labels ``[c, b]`` that give the risk.
-    variances : tuple of float
-        Of hypernetwork, encoder and client weights.
-    sizes : tuple of int
-        Numbers of clients, and of samples of the smallest client.
-
-    Returns
-    -------
-    dict
-        ``hyper``, ``encoder`` and ``theta``, 0-d.
+    ``tables`` are the networks' weights (sections ``hyper`` and ``encoder``), the cohort's means
+    and the weights it was sent, ``[c, ...]``; ``batch``, inputs ``[c, b, ...]`` and labels
+    ``[c, b]``, gives the risk; ``variances`` are of hypernetwork, encoder and client weights;
+    ``sizes`` are the numbers of clients, and of samples of the smallest client.
     """
     (eta, made, sent), (x, y) = tables, batch
     with torch.no_grad():
@@ -338,7 +306,7 @@ def cohort_strengths(
     )
     risk = sum(losses) / len(losses)
     slopes = strengths(objective, risk, norms, n_clients=sizes[0], n_samples=sizes[1])
-    return {name: x.new_tensor(value) for name, value in asdict(slopes).items()}
+    return {name: x.new_tensor(value) for name, value in slopes.items()}
 
 
 def with_ridges(
@@ -402,14 +370,8 @@ class Posterior:
 def prior_around(server: Mapping[str, Tensor], sections: Sequence[str], alpha: float) -> Posterior:
     """Return the prior around a server's weights, as a posterior whose shift is 0.
 
-    Parameters
-    ----------
-    server : mapping of str to Tensor
-        Weights trained without the clients of the bound.
-    sections : sequence of str
-        Prefixes of the names of the random weights.
-    alpha : float
-        Variance relative to each tensor's mean square, above 0.
+    They were trained without the clients of the bound. Random are those whose names begin with a
+    section; ``alpha``, above 0, is their variance relative to each tensor's mean square.
 
     Raises
     ------

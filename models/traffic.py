@@ -74,20 +74,10 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
 def traffic_by_size(
     method: Method, task: Task, clients: Clients | None = None
 ) -> dict[str, Traffic]:
-    """Count a client's traffic for each size of target network that the method has.
+    """Count as :func:`traffic` does, by name of the target network.
 
-    Parameters
-    ----------
-    method, task, clients
-        As in :func:`traffic`.
+    A method without sizes has a single entry with an empty name.
 
-    Returns
-    -------
-    dict of str to Traffic
-        By name of the target network; a single entry with an empty name where there are no sizes.
-
-    Examples
-    --------
     >>> from latecomer.models import make_method, make_task
     >>> task = make_task(input_shape=(1, 28, 28), n_classes=10, target="lenet")
     >>> by_size = traffic_by_size(make_method("pfedhn", sizes=["lenet-s", "lenet"]), task)

@@ -133,7 +133,7 @@ def mix_and_match(model: TrainedModel) -> Findings:
     if not isinstance(method, EmbeddedClients) or not method.personal_layers:
         return [], {}
     heads = head_names(task, method.personal_layers)
-    weights = [method.weights_of(task, model.state, i) for i in range(len(clients))]
+    weights = [method.own_model(task, model.state, i) for i in range(len(clients))]
     accuracy = np.zeros((len(clients), len(clients)))
     for i in range(len(clients)):
         query = clients.query_of(i)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.engine.local_steps import LocalSGD, fine_tune
+from latecomer.models.engine.local_steps import LocalSGD, local_sgd
 from latecomer.models.engine.schedule import minibatches, units_kept
 from latecomer.models.engine.vectorised import cohort_sgd, has_written_slopes, slopes_sgd
 from latecomer.models.task import client_axis
@@ -52,6 +52,10 @@ class Tuning:
     penalty: Callable[[Params], Tensor] | None = None
     applied: Callable[[Params], Params] | None = None
 
+    def moving(self, weights: Params) -> Params:
+        """Return the weights that move."""
+        return {k: v for k, v in weights.items() if self.trained is None or k in self.trained}
+
 
 def tune_each(
     task: Task,
@@ -60,46 +64,40 @@ def tune_each(
     tuning: Tuning,
     generators: Sequence[Generator],
 ) -> list[Params]:
-    """Train clients' weights on their own labelled supports, as ``task.together`` says.
+    """Train clients' weights on their own labelled supports with cross-entropy.
 
-    Each client's weights are those that :func:`~latecomer.models.engine.local_steps.fine_tune`
-    finds for it alone, up to rounding: it has minibatches and dropout of its own.
-
-    Parameters
-    ----------
-    task : Task
-    starts : sequence of dict of str to Tensor
-        Where each client begins.
-    supports : sequence of Samples
-        The clients' data.
-    tuning : Tuning
-        How they train.
-    generators : sequence of Generator
-        Each client's randomness.
-
-    Returns
-    -------
-    list of dict of str to Tensor
-        The weights that each client's net uses.
+    One after another, or side by side if ``task.together``: the same up to rounding, for every
+    client has minibatches and dropout of its own, drawn from its generator as in training.
+    Fine-tuning is training; the models predict without dropout. Returned are the weights that each
+    client's net uses.
     """
     if task.together and len(starts) > 1 and _on_client_axis(task, starts[0]):
         return rows(_side_by_side(task, stack([*starts]), supports, tuning, generators))
-    tuned = [
-        fine_tune(
-            task,
-            start,
-            support,
-            tuning.rule,
-            tuning.n_steps,
-            tuning.batch_size,
-            generator,
-            trained=tuning.trained,
-            penalty=tuning.penalty,
-            applied=tuning.applied,
-        )
-        for start, support, generator in zip(starts, supports, generators, strict=True)
-    ]
-    return tuned if tuning.applied is None else [tuning.applied(weights) for weights in tuned]
+    clients = zip(starts, supports, generators, strict=True)
+    return [_alone(task, start, support, tuning, draw) for start, support, draw in clients]
+
+
+def _alone(
+    task: Task, start: Params, support: Samples, tuning: Tuning, generator: Generator
+) -> Params:
+    y, steps, size = support.labels(), tuning.n_steps, tuning.batch_size
+    rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
+    places = sent(torch.from_numpy(minibatches(rng, len(support), steps, size)), y.device)
+    x, y = support.x[places], y[places]
+    kept = units_kept(rng, task, steps, size)
+    kept = kept if kept is None else sent(kept, y.device)
+
+    def objective(p: Params, step: int) -> Tensor:
+        weights = {**start, **p}
+        net = weights if tuning.applied is None else tuning.applied(weights)
+        loss = task.dropping(kept, step).loss(net, x[step], y[step])
+        return loss if tuning.penalty is None else loss + tuning.penalty(weights)
+
+    moving = tuning.moving(start)
+    if moving:
+        moving, _ = local_sgd(objective, moving, n_steps=steps, rule=tuning.rule)
+    tuned = {**start, **moving}
+    return tuned if tuning.applied is None else tuning.applied(tuned)
 
 
 def _on_client_axis(task: Task, start: Params) -> bool:
@@ -122,7 +120,7 @@ def _side_by_side(
         held = (sizes.cumsum(0) - sizes)[:, None] + torch.arange(most, device=x.device)
         places, share = each_once(places, held, sizes, task.dtype)
         x, y = x[places], y[places]
-    moving = {k: v for k, v in start.items() if tuning.trained is None or k in tuning.trained}
+    moving = tuning.moving(start)
 
     def drawn(step: int) -> tuple[Samples, Tensor | None]:
         if share is not None:

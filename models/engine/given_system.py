@@ -16,6 +16,7 @@ from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Method, Personalization, Predictor, Start
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.own_nets import said
 from latecomer.models.task.state import Params, State
 from latecomer.models.task.task import Task
 
@@ -64,8 +65,7 @@ class GivenSystem(Method):
             if weights is not None:
                 made.load_state_dict(weights)
         except (Exception, SystemExit) as error:
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
-            raise ValueError(f"making {self.name} failed: {said}") from error
+            raise ValueError(f"making {self.name} failed: {said(error)}") from error
         if not callable(made):
             raise ValueError(f"{self.name} must make a callable, got {type(made).__name__}")
         return made

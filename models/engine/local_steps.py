@@ -11,15 +11,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, cycle, groupby
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from latecomer.models.engine.schedule import minibatches, units_kept
 from latecomer.models.engine.threads import Work, alone, piece
-from latecomer.models.task.clients import Samples
-from latecomer.models.task.state import Params, sent
-from latecomer.models.task.task import Task
+from latecomer.models.task.state import Params
 
 A_FEW = 2**15
 """Most weights of a net whose gradients are gathered; for more, gathering costs what it saves."""
@@ -73,19 +69,10 @@ class Workspace:
     ) -> tuple[Table, Callable[[list[Tensor]], Table]]:
         """Return a copy of weights to train, and a function that tabulates each step's gradients.
 
-        Parameters
-        ----------
-        start : sequence of Tensor
-            The weights; left as they are.
-        parts : sequence of sequence of int
-            Places of the weights whose gradients are scaled down together, in order.
-
-        Returns
-        -------
-        tuple of (Table, callable)
-            The copy, valid until the next one is made; and ``slopes -> table``, which keeps the
-            given tensors themselves unless the table is ``in_a_row``. A table stays unchanged
-            until the function has been called twice more.
+        ``parts`` are the places of the weights whose gradients are scaled down together, in order.
+        The copy is valid until the next one is made. ``slopes -> table`` keeps the given tensors
+        themselves unless the table is ``in_a_row``; a table stays unchanged until the function has
+        been called twice more.
         """
         one_kind = len({(value.dtype, value.device) for value in start}) == 1
         few = sum(value.numel() for value in start) <= A_FEW
@@ -240,26 +227,11 @@ def local_sgd(
     rule: LocalSGD,
     workspace: Workspace | None = None,
 ) -> tuple[Params, Tensor]:
-    """Take ``n_steps`` steps of SGD from ``params``.
+    """Take steps of SGD from ``params``, which are left as they are.
 
-    Parameters
-    ----------
-    objective : callable
-        ``(params, step) -> loss``, a 0-d tensor. It is given the same tensors at every step, which
-        are changed in place: it must copy what it keeps.
-    params : mapping of str to Tensor
-        Where to start; left as it is.
-    n_steps : int
-        Number of steps.
-    rule : LocalSGD
-        The step.
-    workspace : Workspace, optional
-        Memory to train in; new unless given.
-
-    Returns
-    -------
-    tuple of (dict, Tensor)
-        The parameters reached, and the mean loss over the steps (0-d; not finite if one was not).
+    ``objective`` maps weights and a step to a loss, a 0-d tensor. It is given the same tensors at
+    every step, which are changed in place: it must copy what it keeps. Returned are the weights
+    reached, and the mean loss over the steps (0-d; not finite if one was not).
     """
     return alone(sgd_in_pieces(objective, params, n_steps=n_steps, rule=rule, workspace=workspace))
 
@@ -347,42 +319,3 @@ def _clip_in_place(lying: list[Tensor], tensors: list[Tensor], largest: float) -
     if norm.device.type == "cpu" and not float(norm) > largest:
         return
     torch._foreach_mul_(lying, largest / norm.clamp_min(largest))
-
-
-def fine_tune(
-    task: Task,
-    params: Mapping[str, Tensor],
-    support: Samples,
-    rule: LocalSGD,
-    n_steps: int,
-    batch_size: int,
-    generator: torch.Generator,
-    *,
-    trained: Sequence[str] | None = None,
-    penalty: Callable[[Params], Tensor] | None = None,
-    applied: Callable[[Params], Params] | None = None,
-) -> Params:
-    """Train ``params`` on one client's labelled support with cross-entropy.
-
-    Minibatches are drawn from ``generator`` as in training, and so are the masks of a target with
-    dropout: fine-tuning is training, while the resulting model predicts without dropout. Only the
-    weights named in ``trained`` move (None: all); ``penalty``, a function of all weights, is added
-    to the loss. The net uses the weights themselves, or what ``applied`` makes of them.
-    """
-    y = support.labels()
-    rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
-    rows = sent(torch.from_numpy(minibatches(rng, len(support), n_steps, batch_size)), y.device)
-    x, y = support.x[rows], y[rows]
-    kept = units_kept(rng, task, n_steps, batch_size)
-    kept = kept if kept is None else sent(kept, y.device)
-    moving = {k: v for k, v in params.items() if trained is None or k in trained}
-    if not moving:
-        return dict(params)
-
-    def objective(p: Params, step: int) -> Tensor:
-        weights = {**params, **p}
-        net = weights if applied is None else applied(weights)
-        loss = task.dropping(kept, step).loss(net, x[step], y[step])
-        return loss if penalty is None else loss + penalty(weights)
-
-    return {**params, **local_sgd(objective, moving, n_steps=n_steps, rule=rule)[0]}

@@ -254,12 +254,7 @@ class Method(ABC):
         """Return what the cohort begins the round with."""
 
     def objective(
-        self,
-        task: Task,
-        params: Params,
-        context: Context,
-        batches: tuple[Samples, ...],
-        step: int,
+        self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
         """Return a client's loss on the minibatches of one local step; by default cross-entropy."""
         return task.loss(params, batches[0].x, batches[0].labels())
@@ -291,6 +286,10 @@ class Method(ABC):
         If it is ``disposable``, its tensors may be overwritten and returned.
         """
 
+    def own_model(self, task: Task, state: State, index: int) -> Params | None:
+        """Return the weights that serve seen client ``index``; by default it has none (None)."""
+        return None
+
     def serve(
         self,
         task: Task,
@@ -301,8 +300,12 @@ class Method(ABC):
         predictor: str = "deterministic",
         generator: Generator,
     ) -> Predictor:
-        """Return the predictor of seen client ``index``; by default as for a new client."""
-        return self.personalize(task, state, support, predictor=predictor, generator=generator)
+        """Return the predictor of seen client ``index``: its own model, or as for a new client."""
+        own = self.own_model(task, state, index)
+        if own is None:
+            return self.personalize(task, state, support, predictor=predictor, generator=generator)
+        self.refuse_predictor(predictor)
+        return predict_with(task, own)
 
     def serve_each(
         self,
@@ -320,8 +323,9 @@ class Method(ABC):
         clients are served faster together. A model that all clients share is made once; others
         are made in the threads of clients (:mod:`latecomer.models.engine.threads`).
         """
-        fixed = predictor == "deterministic" and type(self).serve is Method.serve
-        shared = fixed and self.personalization == "global"
+        kind, fixed = type(self), predictor == "deterministic"
+        alike = kind.serve is Method.serve and kind.own_model is Method.own_model
+        shared = fixed and alike and self.personalization == "global"
 
         def made(one: tuple[int | None, Samples, Generator]) -> Predictor:
             member, support, draws = one
@@ -410,13 +414,7 @@ class Method(ABC):
 
 @dataclass(frozen=True, eq=False)
 class FixedWeights:
-    """A predictor: the target network with fixed weights.
-
-    Attributes
-    ----------
-    task : Task
-    weights : dict of str to Tensor
-    """
+    """A predictor: the target network with fixed weights."""
 
     task: Task
     weights: Params

@@ -36,16 +36,8 @@ class Messages(NamedTuple):
 
 
 def one_model(task: Task, layers: tuple[str, ...] | None = None) -> Messages:
-    """Return the messages of who is sent weights once and tells nothing.
+    """Return the messages of who is sent weights once, all or those named, and tells nothing.
 
-    Parameters
-    ----------
-    task : Task
-    layers : tuple of str, optional
-        Names of the weights that are sent; all of them if left out.
-
-    Examples
-    --------
     >>> from latecomer.models import make_task
     >>> one_model(make_task(input_shape=(1, 8, 8), n_classes=10))
     Messages(rounds=1, down=4538, up=0)

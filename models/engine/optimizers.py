@@ -1,8 +1,6 @@
 """Server optimizers as pure functions over tables of tensors; their memory is part of the state."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -84,62 +82,3 @@ def sgd(
         kept[key] = momentum * memory[key] + slopes[key] + weight_decay * value.detach()
         new[key] = value.detach() - lr * kept[key]
     return new, kept
-
-
-class Optimizer(Protocol):
-    """A step of a server optimizer and the memory it needs."""
-
-    def memory(self, params: Mapping[str, Tensor]) -> Params:
-        """Return the memory before the first step."""
-
-    def step(
-        self, params: Mapping[str, Tensor], slopes: Mapping[str, Tensor], memory: Params
-    ) -> tuple[Params, Params]:
-        """Return the new ``params``, and the memory of those entries."""
-
-
-@dataclass(frozen=True)
-class AdamW:
-    """:func:`adamw` with its settings.
-
-    Attributes
-    ----------
-    lr, weight_decay : float
-    """
-
-    lr: float
-    weight_decay: float
-
-    def memory(self, params: Mapping[str, Tensor]) -> Params:
-        """Return the memory before the first step."""
-        return adamw_memory(params)
-
-    def step(
-        self, params: Mapping[str, Tensor], slopes: Mapping[str, Tensor], memory: Params
-    ) -> tuple[Params, Params]:
-        """Return the new ``params``, and the memory."""
-        return adamw(params, slopes, memory, lr=self.lr, weight_decay=self.weight_decay)
-
-
-@dataclass(frozen=True)
-class SGD:
-    """:func:`sgd` with its settings.
-
-    Attributes
-    ----------
-    lr, momentum, weight_decay : float
-    """
-
-    lr: float
-    momentum: float
-    weight_decay: float
-
-    def memory(self, params: Mapping[str, Tensor]) -> Params:
-        """Return the memory before the first step."""
-        return sgd_memory(params)
-
-    def step(
-        self, params: Mapping[str, Tensor], slopes: Mapping[str, Tensor], memory: Params
-    ) -> tuple[Params, Params]:
-        """Return the new ``params``, and the memory of those entries."""
-        return sgd(params, slopes, memory, self.lr, self.momentum, self.weight_decay)

@@ -13,7 +13,7 @@ busy to the end. Nothing that belongs to a thread (torch's gradient mode, say) m
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -50,20 +50,9 @@ def client_threads(count: int) -> Iterator[None]:
     """Let the clients of cohorts, and those that are served, work in ``count`` threads.
 
     It holds for the calling thread and for CPUs. Give each thread one core: with
-    ``OMP_NUM_THREADS=1`` in the environment, or after ``torch.set_num_threads(1)``.
+    ``OMP_NUM_THREADS=1`` in the environment, or after ``torch.set_num_threads(1)``. ``count``, at
+    least 1, includes the calling one.
 
-    Parameters
-    ----------
-    count : int
-        Threads, the calling one included, at least 1.
-
-    Raises
-    ------
-    ValueError
-        If ``count`` is no whole number of at least 1.
-
-    Examples
-    --------
     >>> with client_threads(2):
     ...     each(lambda client: client**2, [1, 2, 3])
     [1, 4, 9]
@@ -110,14 +99,9 @@ def alone(work: "Work[T]") -> T:
 
 
 def finished(works: Sequence["Work[T]"], *, apart: bool = True) -> list[T]:
-    """Do the work of clients and return their results, in order.
+    """Do the work of clients, not begun yet, and return their results, in order.
 
-    Parameters
-    ----------
-    works : sequence of generator
-        The clients' work, not begun.
-    apart : bool
-        Whether it may be done in several threads.
+    ``apart``: whether it may be done in several threads.
     """
     crew = _CREW.get()
     if not apart or crew.helpers is None or len(works) < 2:
@@ -132,7 +116,8 @@ def finished(works: Sequence["Work[T]"], *, apart: bool = True) -> list[T]:
         raise
     finally:
         _CREW.reset(mine)
-        _await(beside)
+        for helper in beside:
+            helper.result()
     return shift.results()
 
 
@@ -144,11 +129,6 @@ def each(act: Callable[[S], T], things: Sequence[S], *, apart: bool = True) -> l
 def _whole(act: Callable[[], T]) -> "Work[T]":
     return act()
     yield  # makes it a generator
-
-
-def _await(futures: Sequence["Future[None]"]) -> None:
-    for future in futures:
-        future.result()
 
 
 class _Shift(Generic[T]):

@@ -219,25 +219,9 @@ def one_round(
 ) -> tuple[State, float]:
     """Train one drawn cohort and aggregate; return the new state and the cohort's mean loss.
 
-    Parameters
-    ----------
-    method, task, state, clients
-        What is trained, the state it starts from, and the clients. The state is left as it was,
-        unless it is ``disposable``.
-    cohort : Cohort
-        The round's clients and rows, as the schedule drew them.
-    phase : Phase
-        The method's phase that the round belongs to.
-    noise : Generator
-        The method's own randomness in this round.
-    path : str
-        ``serial``, ``blocked`` or ``vectorised``, as ``choose_path`` returned it.
-    chunk_size : int, optional
-        As for :func:`train`.
-    precision : str, optional
-        Of the target network's products in local steps; float32 unless given.
-    graphs : Graphs, optional
-        What earlier rounds of the same training recorded on a GPU; nothing is recorded without.
+    The given state is left as it was, unless it is ``disposable``. ``noise`` is the method's own
+    randomness in this round, ``path`` as ``choose_path`` returned it. ``graphs`` are what earlier
+    rounds of the same training recorded on a GPU; nothing is recorded without.
 
     Raises
     ------
@@ -322,10 +306,6 @@ def _train_locally(
     return final, torch.stack(finished(works, apart=apart))
 
 
-Stages = Sequence[tuple[tuple[str, ...], int]]
-"""Names of the weights that train, and the number of steps, of each stage."""
-
-
 @dataclass(frozen=True, eq=False)
 class _Steps:
     """A client's local steps: its context, minibatches, dropout's masks, and memory."""
@@ -337,7 +317,9 @@ class _Steps:
     kept: Tensor | None
     workspace: Workspace
 
-    def taken(self, params: Params, stages: Stages) -> Work[tuple[Params, Tensor]]:
+    def taken(
+        self, params: Params, stages: Sequence[tuple[tuple[str, ...], int]]
+    ) -> Work[tuple[Params, Tensor]]:
         """Train ``params`` stage by stage; returns the weights reached and the mean loss."""
         method, taken = self.method, 0
         total = torch.zeros((), dtype=torch.float64, device=next(iter(params.values())).device)
@@ -381,19 +363,9 @@ def admit(
     """Return the state extended to all ``clients``; ``state`` already covers the first ones.
 
     A client that joins gets what the method gives a client before training; what the server has
-    learnt and what the others hold stays as it is. A method whose clients hold nothing has nothing
-    to extend.
-
-    Parameters
-    ----------
-    method, task, state
-        What was trained so far.
-    clients : Clients
-        The clients that ``state`` knows, in its order, then those that join.
-    config : TrainConfig
-        Budget of the training.
-    seed : int
-        Training seed; what joining clients get is drawn from it and from their number.
+    learnt and what the others hold stays as it is. ``clients`` are those that ``state`` knows, in
+    its order, then those that join; what these get is drawn from the training seed and from their
+    number.
 
     Raises
     ------
@@ -448,21 +420,10 @@ def train_on(
 ) -> State:
     """Train a state for ``config.rounds`` further rounds, in the method's last phase.
 
-    Cohorts are drawn from all ``clients``; those that just joined are put into the first
-    cohorts, so that each trains at least once.
-
-    Parameters
-    ----------
-    method, task, state, clients
-        What to go on with, and all clients that may train now; the state knows them (`admit`).
-    config : TrainConfig
-        ``rounds`` is the number of further rounds.
-    seed, first_round : int
-        Training seed; number of the first of these rounds (earlier ones were drawn already).
-    joined : sequence of int
-        Places of the clients that just joined, at most ``cohort`` a round.
-    on_round, path, chunk_size
-        As for :func:`latecomer.models.engine.training.train`.
+    Cohorts are drawn from all ``clients``, whom the state knows (`admit`); those at the places
+    ``joined`` just joined and are put into the first cohorts, so that each trains at least once.
+    ``first_round`` is the number of the first of these rounds (earlier ones were drawn already);
+    the rest is as for :func:`train`.
 
     Raises
     ------

@@ -46,15 +46,7 @@ def has_written_slopes(task: Task, device: torch.device) -> bool:
 def slopes_sgd(
     slopes: Slopes, params: Mapping[str, Tensor], *, n_steps: int, rule: LocalSGD
 ) -> tuple[Params, Tensor]:
-    """Take ``n_steps`` steps of SGD on every client's weights; clients do not affect each other.
-
-    Parameters
-    ----------
-    slopes : callable
-        Each client's loss and its gradient.
-    params, n_steps, rule
-        As for :func:`~latecomer.models.engine.vectorised.cohort_sgd`, as is what is returned.
-    """
+    """Do what :func:`cohort_sgd` does, with each client's loss and its gradient written out."""
     # All weights are one row of numbers, tensor after tensor, so that a step takes few operations.
     values = torch.cat([value.detach().reshape(-1) for value in params.values()])
     point = _shaped_as(values, params)
@@ -344,8 +336,8 @@ def _written(method: Method, task: Task, device: torch.device) -> bool:
 class _Steps:
     """The local steps of a stage, after ``at`` earlier ones: the weights then, and what is given.
 
-    ``given`` has minibatches ``x``, ``y`` and masks ``kept``, steps on axis 1, as
-    :func:`cohort_losses` takes each; or, with ``share``, samples without steps.
+    ``given`` has minibatches ``x [c, steps, batches_per_step, B, ...]``, ``y`` and dropout's masks
+    ``kept [c, steps, B, units]``; or, with ``share``, samples without steps.
     """
 
     method: Method
@@ -357,9 +349,20 @@ class _Steps:
 
     def objective(self, moving: Params, step: int) -> Tensor:
         """Return every client's objective at the weights that move and those that do not."""
-        now, weights = self.at + step, {**self.params, **moving}
-        drawn = self.given["x"][:, now], self.given["y"][:, now], now, self._masks(now)
-        return cohort_losses(self.method, self.task, weights, self.start, *drawn)
+        task, now, weights = self.task, self.at + step, {**self.params, **moving}
+        x, y, kept = self.given["x"][:, now], self.given["y"][:, now], self._masks(now)
+        if self.method.minimises_cross_entropy and type(task) is Task:
+            return client_axis.losses(task.target, weights, x[:, 0], y[:, 0], kept, task.narrow)
+
+        def one(params: Params, own: Params, xs: Tensor, ys: Tensor, masks: Params) -> Tensor:
+            context = Context(own, self.start.shared, constant_gradients)
+            batches = tuple(Samples(*pair) for pair in zip(xs.unbind(), ys.unbind(), strict=True))
+            stepping = task.dropping(masks.get("kept"))
+            return self.method.objective(stepping, params, context, batches, now)
+
+        masks = {} if kept is None else {"kept": kept}
+        every: Tensor = torch.func.vmap(one)(weights, self.start.own, x, y, masks)
+        return every
 
     def slopes(self, moving: Params, step: int, into: Params) -> tuple[Tensor, Params]:
         """Return the same with its gradient, as the method writes it out."""
@@ -382,49 +385,6 @@ class _Steps:
         return tuple(Samples(*one) for one in zip(*both, strict=True))
 
 
-def cohort_losses(
-    method: Method,
-    task: Task,
-    params: Params,
-    start: Start,
-    x: Tensor,
-    y: Tensor,
-    step: int,
-    kept: Tensor | None = None,
-) -> Tensor:
-    """Return every client's objective on its minibatches of one local step, ``[c]``.
-
-    Parameters
-    ----------
-    method : Method
-        Its objective is used.
-    task : Task
-        Its target is trained.
-    params : dict of str to Tensor
-        Weights ``[c, ...]``.
-    start : Start
-        Its ``own`` and ``shared`` are the contexts.
-    x, y : Tensor
-        Minibatches ``[c, batches_per_step, B, ...]`` and ``[c, batches_per_step, B]``.
-    step : int
-        Number of the local step.
-    kept : Tensor or None
-        Dropout's masks ``[c, B, units]``.
-    """
-    if method.minimises_cross_entropy and type(task) is Task:
-        return client_axis.losses(task.target, params, x[:, 0], y[:, 0], kept, task.narrow)
-
-    def one(params: Params, own: Params, xs: Tensor, ys: Tensor, masks: Params) -> Tensor:
-        context = Context(own=own, shared=start.shared, gradients=constant_gradients)
-        batches = tuple(Samples(*pair) for pair in zip(xs.unbind(), ys.unbind(), strict=True))
-        stepping = task.dropping(masks.get("kept"))
-        return method.objective(stepping, params, context, batches, step)
-
-    masks = {} if kept is None else {"kept": kept}
-    every: Tensor = torch.func.vmap(one)(params, start.own, x, y, masks)
-    return every
-
-
 def constant_gradients(
     objective: Callable[[Params], Tensor], params: Mapping[str, Tensor]
 ) -> Params:
@@ -443,23 +403,10 @@ def cohort_sgd(
     n_steps: int,
     rule: LocalSGD,
 ) -> tuple[Params, Tensor]:
-    """Take ``n_steps`` steps of SGD on every client's weights; clients do not affect each other.
+    """Take steps of SGD on every client's weights ``params [c, ...]``, which are left as they are.
 
-    Parameters
-    ----------
-    objective : callable
-        ``(params, step) -> losses [c]``.
-    params : mapping of str to Tensor
-        Where to start, ``[c, ...]``; left as it is.
-    n_steps : int
-        Number of steps.
-    rule : LocalSGD
-        The step; gradients are clipped client by client.
-
-    Returns
-    -------
-    tuple of (dict, Tensor)
-        The weights reached, and the sums of the losses on the way, ``[c]``.
+    ``objective`` maps weights and a step to losses ``[c]``; gradients are clipped client by client.
+    Returned are the weights reached, and the sums of the losses on the way, ``[c]``.
     """
     # One row of numbers per client: a step takes few operations, however many tensors a net has.
     table = [value.detach() for value in params.values()]

@@ -40,15 +40,7 @@ SHARES = tuple(step / 20 for step in range(21))
 
 
 class Gaussians(NamedTuple):
-    """Classes in feature space.
-
-    Attributes
-    ----------
-    means : Tensor
-        ``[n_classes, D]``.
-    covariance : Tensor
-        ``[D, D]``, the same for all classes.
-    """
+    """Classes in feature space: means ``[n_classes, D]``, one covariance ``[D, D]`` for all."""
 
     means: Tensor
     covariance: Tensor
@@ -145,10 +137,7 @@ def body_features(task: Task, body: Params, x: Tensor) -> Tensor:
 def head_under(task: Task, classes: Gaussians, support: Samples) -> Params:
     """Return the head that Gaussian classes imply under the support's shares of the classes.
 
-    Raises
-    ------
-    ValueError
-        The target's head is not one matrix and one bias.
+    Refuses a target whose head is not one matrix and one bias.
     """
     shares = class_shares(support.labels(), task.n_classes, classes.means.dtype)
     made = {value.dim(): value for value in linear_head(classes, shares)}
@@ -226,13 +215,7 @@ class ProfiledClients(AveragedWeights, ABC):
     def profile(
         self, task: Task, server: Params, samples: Samples, *, labelled: bool = False
     ) -> Tensor:
-        """Return a client's scaled profile, or the part ``[2 k]`` of it that needs no labels.
-
-        Raises
-        ------
-        ValueError
-            Without samples.
-        """
+        """Return a client's scaled profile, or the part ``[2 k]`` of it that needs no labels."""
         if len(samples) == 0:
             raise ValueError(f"support must hold at least 1 sample for {self.name}, got 0")
         scale, y = part(server, "profile"), samples.labels() if labelled else None
@@ -257,43 +240,13 @@ class ProfiledClients(AveragedWeights, ABC):
         return torch.cat([everything, moments(z, F.one_hot(y, task.n_classes).to(z.dtype), 2)])
 
     @abstractmethod
-    def own_weights(self, state: State, index: int) -> Params | None:
-        """Return the weights that serve seen client ``index``; None: as for a new client."""
-
-    @abstractmethod
     def nearest_weights(self, task: Task, state: State, support: Samples) -> Params:
         """Return the weights that a new client's profile chooses, once there are profiles."""
 
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the model that the client's own training led to."""
-        self.refuse_predictor(predictor)
-        own = self.own_weights(state, index)
-        if own is None:
-            return self.personalize(task, state, support, generator=generator)
-        return predict_with(task, own)
-
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Return the model that the client's profile chooses; before profiles, the global one."""
-        self.refuse_predictor(predictor)
         if "profile.low" not in state.server:
-            return predict_with(task, part(state.server, "target"))
+            return super().newcomers_model(task, state, support)
         return predict_with(task, self.nearest_weights(task, state, support))
 
     def describe(
@@ -316,19 +269,11 @@ def _width(task: Task) -> int:
 
 
 def moments(z: Tensor, among: Tensor, least: int = 1) -> Tensor:
-    """Return means, then standard deviations, ``[2 c k]``, of the samples in each of ``c`` groups.
+    """Return means, then standard deviations, ``[2 c k]``, of samples ``z [b, k]`` in ``c`` groups.
 
-    Parameters
-    ----------
-    z : Tensor
-        Samples ``[b, k]``.
-    among : Tensor
-        1 where sample ``b`` belongs to group ``c``, else 0, ``[b, c]``.
-    least : int
-        A group with fewer samples has ``ABSENT`` for both.
+    ``among [b, c]`` is 1 where a sample belongs to a group, else 0. A group with fewer than
+    ``least`` samples has ``ABSENT`` for both.
 
-    Examples
-    --------
     >>> z = torch.tensor([[1.0], [3.0], [7.0]])
     >>> moments(z, torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), 2)
     tensor([ 2., -1.,  1., -1.])

@@ -1,8 +1,8 @@
-"""Training an encoder of unlabelled inputs with a hypernetwork, together or in turns."""
+"""Clients described by an encoder of unlabelled inputs, whose models a hypernetwork makes."""
 
 from abc import ABC
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor
@@ -11,10 +11,9 @@ from latecomer.models.engine.hyperparameters import choice, number, size
 from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm, local_sgd
 from latecomer.models.engine.method import Method, Start
 from latecomer.models.engine.newcomers import Messages
-from latecomer.models.engine.optimizers import SGD, AdamW, Optimizer
-from latecomer.models.engine.schedule import Cohort, Phase
-from latecomer.models.families import embedded_clients
-from latecomer.models.families.embedded_clients import Rule
+from latecomer.models.engine.optimizers import adamw, adamw_memory, sgd, sgd_memory
+from latecomer.models.engine.schedule import Cohort
+from latecomer.models.families.embedded_clients import Rule, moved
 from latecomer.models.generators.hypernetworks import encoder_messages, hypernetwork, pull_back
 from latecomer.models.generators.unlabelled_encoders import (
     BatchAveraged,
@@ -22,143 +21,13 @@ from latecomer.models.generators.unlabelled_encoders import (
     set_encoder_named,
 )
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import Params, State, detached, leaves, nest, part
+from latecomer.models.task.state import Params, State, leaves, nest, part
 from latecomer.models.task.task import Task
-
-LEARNT = {
-    "train": ("hyper", "encoder"),
-    "embeddings": ("hyper",),
-    "finetune": ("hyper",),
-}
-"""Name of a phase -> sections of the server's state that a change is pulled back to."""
-
-
-def embedding_phases(finetune_share: float) -> tuple[Phase, ...]:
-    """Return the phases of training in turn; the share is relative to the rounds of the first.
-
-    Hypernetwork and embeddings learn together, as in pFedHN, while clients train the encoder
-    beside them to predict their embedding. Then the encoder is frozen, and the hypernetwork
-    is fine-tuned on the encoder's descriptors.
-
-    >>> [phase.name for phase in embedding_phases(0.5)]
-    ['embeddings', 'finetune']
-    """
-    return Phase("embeddings"), Phase("finetune", finetune_share)
-
-
-@dataclass(frozen=True, eq=False)
-class _Memory:
-    """What ``learn`` needs from ``begin``: leaves, weights made from them, the encoder."""
-
-    moving: Params
-    made: Params
-    encoder: Params
-
-
-def begin(
-    task: Task,
-    state: State,
-    cohort: Cohort,
-    describe: Callable[[Params], Tensor],
-    predict: Callable[[int, Tensor], Params],
-) -> Start:
-    """Make the cohort's weights from embeddings or descriptors, keeping the graph.
-
-    Parameters
-    ----------
-    task, state, cohort
-        The round.
-    describe : callable
-        Maps a table with section ``encoder`` to the cohort's descriptors ``[c, dim]``.
-    predict : callable
-        Maps a client's place in the cohort and its embedding ``[dim]`` to the encoder as that
-        client trains it; called only in phase ``embeddings``.
-    """
-    sections = LEARNT[cohort.phase]
-    moving = leaves({k: v for k, v in state.server.items() if k.split(".")[0] in sections})
-    table, trained = {**state.server, **moving}, Params()
-    with torch.enable_grad():
-        if cohort.phase == "embeddings":
-            targets = state.clients["embedding"][cohort.members]
-            trained = _mean([predict(place, goal) for place, goal in enumerate(targets)])
-            moving["embedding"] = targets.requires_grad_()
-            made = weights(task, table, moving["embedding"])
-        else:
-            made = weights(task, table, describe(table))
-    return Start(detached(made), memory=_Memory(moving, made, trained))
-
-
-def _mean(tables: list[Params]) -> Params:
-    return {key: torch.stack([one[key] for one in tables]).mean(dim=0) for key in tables[0]}
 
 
 def weights(task: Task, table: Params, descriptors: Tensor) -> Params:
     """Return the weights that section ``hyper`` of a table makes from descriptors ``[c, dim]``."""
     return hypernetwork(task, descriptors.shape[1])(part(table, "hyper"), descriptors)
-
-
-def predicting(
-    describe: Callable[[Params], Tensor], encoder: Params, goal: Tensor, rule: LocalSGD, steps: int
-) -> Params:
-    """Return the encoder after one client's local steps down ``|descriptor - goal|^2``.
-
-    ``describe`` maps an encoder to the descriptor ``[dim]`` of all the client's samples.
-
-    >>> start, rule = {"w": torch.tensor(1.0)}, LocalSGD(lr=0.25, momentum=0.0)
-    >>> predicting(lambda encoder: encoder["w"], start, torch.tensor(3.0), rule, 1)
-    {'w': tensor(2.)}
-    """
-
-    def objective(moving: Params, _: int) -> Tensor:
-        return (describe(moving) - goal).square().sum()
-
-    return local_sgd(objective, encoder, n_steps=steps, rule=rule)[0]
-
-
-def learn(
-    state: State,
-    cohort: Cohort,
-    start: Start,
-    uploads: Params,
-    optimizer: Optimizer,
-    rule: Rule,
-    clip: float,
-) -> State:
-    """Pull changes back and take a step on what moves; all else stays.
-
-    Parameters
-    ----------
-    state : State
-        Sections ``hyper``, ``encoder`` and ``optimizer``; clients' embeddings if there are any.
-    cohort : Cohort
-        Its phase decides what moves.
-    start : Start
-        What :func:`begin` returned.
-    uploads : dict of str to Tensor
-        Changes of the clients' weights.
-    optimizer : Optimizer
-        The step of the networks.
-    rule : tuple of float
-        Learning rate, momentum and weight decay of the SGD of the embeddings.
-    clip : float
-        Largest norm of the gradient of networks (a mean over the cohort) and embeddings together.
-    """
-    held = start.memory
-    summed = dict(
-        zip(held.moving, pull_back(held.made, uploads, [*held.moving.values()]), strict=True)
-    )
-    slopes = {k: v if k == "embedding" else v / len(cohort) for k, v in summed.items()}
-    slopes = dict(zip(slopes, clip_by_norm([*slopes.values()], clip), strict=True))
-    clients, server = state.clients, dict(state.server)
-    if cohort.phase == "embeddings":
-        of_embeddings = slopes.pop("embedding")
-        clients = embedded_clients.moved(
-            clients, cohort.members, of_embeddings, rule, resting="move"
-        )
-        server |= nest("encoder", held.encoder)
-    learnt = {key: held.moving[key] for key in slopes}
-    moved, memory = optimizer.step(learnt, slopes, part(state.server, "optimizer"))
-    return State({**server, **moved, **nest("optimizer", memory)}, clients)
 
 
 _MEAN = "mean"
@@ -233,13 +102,14 @@ class DescribedClients(Method, ABC):
         """The rule of a local step."""
         return LocalSGD(self.local_lr, self.local_momentum, self.local_weight_decay, self.clip_norm)
 
-    @property
-    def optimizer(self) -> Optimizer:
-        """The step of hypernetwork and encoder."""
+    def stepped(self, weights: Params, slopes: Params, memory: Params) -> tuple[Params, Params]:
+        """Take the server's step on hypernetwork and encoder; return them and its memory."""
         rate, decay = self.server_lr, self.server_weight_decay
         if self.server_optimizer == "adam":
-            return AdamW(2e-4 if rate is None else rate, decay)
-        return SGD(1e-2 if rate is None else rate, self.server_momentum, decay)
+            rate = 2e-4 if rate is None else rate
+            return adamw(weights, slopes, memory, lr=rate, weight_decay=decay)
+        rate = 1e-2 if rate is None else rate
+        return sgd(weights, slopes, memory, rate, self.server_momentum, decay)
 
     def check_target(self, task: Task) -> None:
         """Raise ``ValueError`` if the server would make more weights than the task allows."""
@@ -269,7 +139,47 @@ class DescribedClients(Method, ABC):
     def beginning(self, eta: Params) -> Params:
         """Return the networks with the first memory of optimizer and running mean."""
         mean = nest(_MEAN, eta) if self.averaging else {}
-        return eta | nest("optimizer", self.optimizer.memory(eta)) | mean
+        memory = adamw_memory(eta) if self.server_optimizer == "adam" else sgd_memory(eta)
+        return eta | nest("optimizer", memory) | mean
+
+    def moving(self, state: State, phase: str) -> Params:
+        """Return what a change is pulled back to: both networks, in turns the hypernetwork."""
+        sections = ("hyper", "encoder") if phase == "train" else ("hyper",)
+        return leaves({k: v for k, v in state.server.items() if k.split(".")[0] in sections})
+
+    def predicting(
+        self, task: Task, table: Params, x: Tensor, goal: Tensor, lr: float, steps: int
+    ) -> Params:
+        """Return the encoder after a client's local steps down ``|descriptor - goal|^2``."""
+
+        def objective(encoder: Params, _: int) -> Tensor:
+            told = self.described(task, table | nest("encoder", encoder), [x])
+            return (told[0] - goal).square().sum()
+
+        encoder, rule = part(table, "encoder"), replace(self.local, lr=lr)
+        return local_sgd(objective, encoder, n_steps=steps, rule=rule)[0]
+
+    def learnt(
+        self, state: State, cohort: Cohort, start: Start, uploads: Params, rule: Rule
+    ) -> State:
+        """Pull changes back and take a step on what moves, embeddings by ``rule``; all else stays.
+
+        The start's memory are leaves, weights made from them and the encoder as clients trained it.
+        The gradients of networks, means over the cohort, and of embeddings are clipped together.
+        """
+        moving, made, trained = start.memory
+        summed = zip(moving, pull_back(made, uploads, [*moving.values()]), strict=True)
+        slopes = {key: s if key == "embedding" else s / len(cohort) for key, s in summed}
+        slopes = dict(zip(slopes, clip_by_norm([*slopes.values()], self.clip_norm), strict=True))
+        clients, server = state.clients, dict(state.server)
+        if cohort.phase == "embeddings":
+            of_embeddings = slopes.pop("embedding")
+            clients = moved(clients, cohort.members, of_embeddings, rule, resting="move")
+            server |= nest("encoder", trained)
+        networks = {key: moving[key] for key in slopes}
+        stepped, memory = self.stepped(networks, slopes, part(state.server, "optimizer"))
+        after = State({**server, **stepped, **nest("optimizer", memory)}, clients)
+        return self.averaged(after, cohort.round)
 
     def described(self, task: Task, table: Params, sets: Iterable[Tensor]) -> Tensor:
         """Return the descriptors of sets ``[b, ...]``, as the hypernetwork is given them."""

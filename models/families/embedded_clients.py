@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from latecomer.models.engine.fine_tuning import Tuning, tune_each
 from latecomer.models.engine.hyperparameters import choice, count, number, several, size
 from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm
-from latecomer.models.engine.method import Finish, Method, Predictor, Start, predict_with
+from latecomer.models.engine.method import Finish, Method, Start
 from latecomer.models.engine.newcomers import Messages, one_model
 from latecomer.models.engine.optimizers import sgd, sgd_memory
 from latecomer.models.engine.schedule import Cohort
@@ -54,24 +54,12 @@ def initial_embeddings(task: Task, n_clients: int, dim: int, generator: Generato
 
 
 def moved(clients: Params, members: Tensor, slopes: Tensor, rule: Rule, *, resting: str) -> Params:
-    """Return the clients' state after a step of SGD on the embeddings.
+    """Return the clients' state after a step of SGD on ``embedding [n, dim]`` and its memory.
 
-    Parameters
-    ----------
-    clients : dict of str to Tensor
-        ``embedding [n, dim]`` and its memory ``sgd.embedding``; other entries stay.
-    members : Tensor
-        The round's clients, ``[c]``.
-    slopes : Tensor
-        Gradients of their embeddings, ``[c, dim]``.
-    rule : tuple of float
-        Learning rate, momentum and weight decay.
-    resting : str
-        What becomes of all other embeddings. ``move``: they decay and go on with their momentum, as
-        in the published code of pFedHN, where one SGD moves the whole table. ``stay``: no change.
+    ``slopes [c, dim]`` are gradients of the embeddings of the round's clients, ``members [c]``. All
+    others move or stay, as ``resting`` says. ``move``: they decay and go on with their momentum, as
+    in the published code of pFedHN, where one SGD moves the whole table. ``stay``: no change.
 
-    Examples
-    --------
     >>> own = {"embedding": torch.ones(2, 1), "sgd.embedding": torch.zeros(2, 1)}
     >>> step = torch.tensor([1]), torch.tensor([[2.0]]), (0.1, 0.0, 0.5)
     >>> [moved(own, *step, resting=word)["embedding"].T for word in ("move", "stay")]
@@ -217,28 +205,14 @@ class EmbeddedClients(Method, ABC):
         clients = moved(state.clients, cohort.members, of_embeddings, rule, resting=resting)
         return State(server, clients)
 
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Make the model of the client's own embedding, under its own head if it has one."""
-        self.refuse_predictor(predictor)
-        return predict_with(task, self.weights_of(task, state, index))
-
     def describe(
         self, task: Task, state: State, support: Samples, *, member: int | None = None
     ) -> Tensor | None:
         """Return a seen client's embedding; a new client has none before one is fitted."""
         return None if member is None else state.clients["embedding"][member]
 
-    def weights_of(self, task: Task, state: State, index: int) -> Params:
-        """Return all weights of seen client ``index``."""
+    def own_model(self, task: Task, state: State, index: int) -> Params:
+        """Return the weights of the client's own embedding, under its own head if it has one."""
         embedding, size = state.clients["embedding"][index], int(_size(state)[index])
         head = row(part(state.clients, "head"), index)
         return join(task, self.made_of(task, state, embedding, size), head)
@@ -315,16 +289,8 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
         """Which of ``sizes`` new clients get."""
         return place_of_novel(self.novel_size, self.sizes)
 
-    def own_model(self, task: Task, state: State, index: int) -> Params | None:
-        """Return the weights made from the client's own embedding, with its own head if any."""
-        return self.weights_of(task, state, index)
-
     def fit_each(
-        self,
-        task: Task,
-        state: State,
-        supports: Sequence[Samples],
-        generators: Sequence[Generator],
+        self, task: Task, state: State, supports: Sequence[Samples], generators: Sequence[Generator]
     ) -> list[Params]:
         """Fit an embedding, and a fresh head if heads are personal, to each new client.
 
@@ -372,7 +338,7 @@ class FittedEmbeddings(TrainedNewcomers, EmbeddedClients, ABC):
         table = state.clients["embedding"]
         with torch.no_grad():
             losses = [
-                task.loss(self.weights_of(task, state, index), support.x, support.labels())
+                task.loss(self.own_model(task, state, index), support.x, support.labels())
                 for index in range(len(table))
             ]
         return table[int(torch.stack(losses).argmin())].clone()

@@ -84,7 +84,7 @@ class GeneratedClients(Method, ABC):
     def make_one(self, task: Task, table: Mapping[str, Tensor], support: Samples) -> Params:
         """Return the target weights of one client from its whole support, without a graph."""
         with torch.no_grad():
-            return row(self.make(task, table, support.x[None], support.labels()[None]), 0)
+            return self.weights_for(task, table, support)
 
     def check_target(self, task: Task) -> None:
         """Raise ``ValueError`` if the server would make more weights than the task allows."""
@@ -182,10 +182,8 @@ class GeneratedClients(Method, ABC):
         self, task: Task, table: Mapping[str, Tensor], clients: Clients
     ) -> tuple[float, float, list[float]]:
         """Return the squared norms of hypernetwork, encoder and each client's target weights."""
-        theta = [
-            squared_norm(self.make_one(task, table, clients.support_of(index))).item()
-            for index in range(len(clients))
-        ]
+        supports = (clients.support_of(index) for index in range(len(clients)))
+        theta = [squared_norm(self.make_one(task, table, one)).item() for one in supports]
         hyper, embedding = (
             squared_norm(part(table, section)).item() for section in hypernetworks.NETWORKS
         )

@@ -56,6 +56,10 @@ class GlobalWeights(Method, ABC):
         moved = add({name: weights[name] for name in mean}, mean)
         return State(nest("target", {**weights, **moved}), state.clients)
 
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
+        """Return what serves a client that never trained; by default the global model."""
+        return predict_with(task, part(state.server, "target"))
+
     def personalize(
         self,
         task: Task,
@@ -65,9 +69,9 @@ class GlobalWeights(Method, ABC):
         predictor: str = "deterministic",
         generator: Generator,
     ) -> Predictor:
-        """Return the global model, whoever is served."""
+        """Return :meth:`newcomers_model`."""
         self.refuse_predictor(predictor)
-        return predict_with(task, part(state.server, "target"))
+        return self.newcomers_model(task, state, support)
 
 
 @dataclass(frozen=True, kw_only=True)

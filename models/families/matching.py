@@ -70,10 +70,6 @@ def check_chain(task: Task, layers: Sequence[str], params: Mapping[str, Tensor])
     """Refuse a net whose hidden units cannot change places without changing its outputs.
 
     Each layer's units are reversed in turn, and the net applied to random inputs.
-
-    Raises
-    ------
-    ValueError
     """
     x = task.random_inputs(2, torch.Generator().manual_seed(0))
     expected = task.logits(params, x)

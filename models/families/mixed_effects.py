@@ -31,14 +31,9 @@ _STILL = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Supports:
-    """Labelled samples of several clients, padded.
+    """Labelled samples of several clients; 0 throughout where there is none.
 
-    Attributes
-    ----------
-    x : Tensor
-        ``[c, m, D + 1]`` in float64, the last entry 1; 0 throughout where there is no sample.
-    one_hot : Tensor
-        ``[c, m, C]``; 0 where there is no sample.
+    Inputs ``x [c, m, D + 1]`` are float64, their last entry 1; labels are ``one_hot [c, m, C]``.
     """
 
     x: Tensor
@@ -90,16 +85,8 @@ def contrasts(n_classes: int, device: torch.device) -> Tensor:
 def modes(fixed: Tensor, one_hot: Tensor, log_tau: Tensor) -> Tensor:
     """Return the clients' intercepts ``v [c, C - 1]`` of largest posterior density.
 
-    Newton's method with steps of length at most 1; a client without samples has 0.
-
-    Parameters
-    ----------
-    fixed : Tensor
-        ``B x~``, ``[c, m, C - 1]``.
-    one_hot : Tensor
-        ``[c, m, C]``.
-    log_tau : Tensor
-        ``[]`` or ``[c]``.
+    Of ``B x~ [c, m, C - 1]``, labels ``[c, m, C]`` and ``log_tau``, ``[]`` or ``[c]``, by Newton's
+    method with steps of length at most 1; a client without samples has 0.
     """
     v = fixed.new_zeros(len(fixed), fixed.shape[2])
     for _ in range(_MODE_STEPS):
@@ -251,12 +238,7 @@ class SummedBounds(Method, ABC):
         return Start(sent, own={"loss": now.loss}, memory=Finish(changes, own))
 
     def objective(
-        self,
-        task: Task,
-        params: Params,
-        context: Context,
-        batches: tuple[Samples, ...],
-        step: int,
+        self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int
     ) -> Tensor:
         """Return the mean loss on all support, served; nothing moves it within the round."""
         still = 0 * (params["coefficients"].sum() + params["log_tau"].sum())

@@ -37,14 +37,8 @@ def without_held_back(clients: Clients, share: float) -> Clients:
 class Neighbours:
     """A client's samples in the space that its neighbours are sought in.
 
-    Attributes
-    ----------
-    stored : Tensor
-        Features ``[n, dim]``.
-    votes : Tensor
-        Classes as unit vectors ``[n, n_classes]``.
-    scale : float
-        Width of the kernel.
+    ``stored [n, dim]`` are features, ``votes [n, n_classes]`` classes as unit vectors, ``scale``
+    is the width of the kernel.
     """
 
     stored: Tensor

@@ -38,34 +38,9 @@ class TrainedNewcomers(Method, ABC):
 
     @abstractmethod
     def fit_each(
-        self,
-        task: Task,
-        state: State,
-        supports: Sequence[Samples],
-        generators: Sequence[Generator],
+        self, task: Task, state: State, supports: Sequence[Samples], generators: Sequence[Generator]
     ) -> list[Params]:
         """Return new clients' weights, trained on their supports."""
-
-    def own_model(self, task: Task, state: State, index: int) -> Params | None:
-        """Return the weights that serve seen client ``index``; None: as for a new client."""
-        return None
-
-    def serve(
-        self,
-        task: Task,
-        state: State,
-        index: int,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return the client's own model; one that has none is served as a new client."""
-        self.refuse_predictor(predictor)
-        own = self.own_model(task, state, index)
-        if own is None:
-            return self.personalize(task, state, support, generator=generator)
-        return predict_with(task, own)
 
     def personalize(
         self,
@@ -107,11 +82,7 @@ class TrainedNewcomers(Method, ABC):
                 yield predict_with(task, next(made) if weights is None else weights)
 
     def _fitted(
-        self,
-        task: Task,
-        state: State,
-        supports: Sequence[Samples],
-        generators: Sequence[Generator],
+        self, task: Task, state: State, supports: Sequence[Samples], generators: Sequence[Generator]
     ) -> list[Params]:
         """Return new clients' weights: all at once, or each trained by itself."""
         if task.together:
@@ -138,11 +109,7 @@ class FineTuned(TrainedNewcomers, ABC):
         return part(state.server, "target")
 
     def fit_each(
-        self,
-        task: Task,
-        state: State,
-        supports: Sequence[Samples],
-        generators: Sequence[Generator],
+        self, task: Task, state: State, supports: Sequence[Samples], generators: Sequence[Generator]
     ) -> list[Params]:
         """Return new clients' weights, trained on their supports."""
         device = supports[0].x.device

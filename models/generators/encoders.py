@@ -4,26 +4,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
 from latecomer.models.generators.unlabelled_encoders import (
     SET_ENCODERS,
-    SetEncoder,
     reads_no_labels,
     set_encoder,
 )
 from latecomer.models.task import own_nets, targets
-from latecomer.models.task.clients import counted, random_inputs
+from latecomer.models.task.clients import counted
 from latecomer.models.task.own_nets import of_this_thread
 from latecomer.models.task.state import Params
 from latecomer.models.task.targets import ConvNet, Shape
 from latecomer.models.task.task import Task
-
-_SAMPLES = 3
 
 
 def is_own_encoder(name: str) -> bool:
@@ -35,82 +33,16 @@ def is_own_encoder(name: str) -> bool:
     return ":" in name and not reads_no_labels(name)
 
 
-@dataclass(frozen=True, eq=False)
-class OwnEmbedding:
-    """A network ``(x [B, ...], y [B]) -> [B, dim]`` from outside the package, as a skeleton.
-
-    Attributes
-    ----------
-    net : Module
-        Its structure.
-    make : callable
-        Makes it from ``(input_shape, n_classes, dim)``, with fresh weights.
-    asked : tuple
-        These three.
-    dtype : torch.dtype
-        Floating type of the weights.
-    tokens : bool
-        Whether it is given int64.
-    """
-
-    net: nn.Module
-    make: own_nets.Make
-    asked: tuple[tuple[int, ...], int, int]
-    dtype: torch.dtype
-    tokens: bool
-
-    def initial(self, generator: torch.Generator) -> Params:
-        """Draw fresh weights as the network draws them, from ``generator`` alone."""
-        seed = int(torch.randint(2**62, (), generator=generator))
-        return own_nets.drawn(self.make, *self.asked, seed=seed, dtype=self.dtype)
-
-    def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
-        given = x.long() if self.tokens else x.contiguous()
-        made: Tensor = functional_call(of_this_thread(self.net), dict(params), (given, y))
-        return made
-
-
-def own_embedding(task: Task, make: own_nets.Make, dim: int) -> OwnEmbedding:
-    """Return the encoder that ``make`` makes, for descriptors of length ``dim``; it is tried first.
-
-    Raises
-    ------
-    ValueError
-        It is unfit, as a target network may be (see `own_nets.skeleton`); one line.
-    """
-    asked = task.input_shape, task.n_classes, dim
-    return _tried(make, asked, task.vocabulary, task.dtype)
-
-
-@lru_cache(maxsize=8)
-def _tried(
-    make: own_nets.Make,
-    asked: tuple[tuple[int, ...], int, int],
-    vocabulary: int,
-    dtype: torch.dtype,
-) -> OwnEmbedding:
-    shape, n_classes, _ = asked
-    draw = torch.Generator().manual_seed(0)
-    x = random_inputs(_SAMPLES, shape, vocabulary, dtype=dtype, draw=draw)
-    inputs = x.long() if vocabulary else x, torch.arange(_SAMPLES) % n_classes
-    how = {"returns": "descriptors", "kind": "encoder"}
-    net, _ = own_nets.tried(make, *asked, inputs=inputs, dtype=dtype, **how)
-    return OwnEmbedding(net, make, asked, dtype, vocabulary > 0)
-
-
 _BLOCK = 50
 """Samples embedded at a time when no gradient is needed."""
 
 
-class Encoder(ABC):
+class Encoder(Protocol):
     """A map from a client's samples to its descriptor."""
 
-    @abstractmethod
-    def initial(self, generator: torch.Generator) -> Params:
+    def initial(self, generator: Generator) -> Params:
         """Draw fresh weights from ``generator`` alone."""
 
-    @abstractmethod
     def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``, ``y [c, b]``.
 
@@ -118,8 +50,12 @@ class Encoder(ABC):
         """
 
 
-class MeanEmbedding(Encoder, ABC):
+class MeanEmbedding(ABC):
     """An embedding ``phi(x, y)`` of single samples; a descriptor is its mean over a set."""
+
+    @abstractmethod
+    def initial(self, generator: Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
 
     @abstractmethod
     def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
@@ -138,42 +74,13 @@ class MeanEmbedding(Encoder, ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Unlabelled(Encoder):
-    """An encoder that ignores the labels it is given.
-
-    Attributes
-    ----------
-    of_inputs : SetEncoder
-        Makes the descriptor from the inputs alone.
-    """
-
-    of_inputs: SetEncoder
-
-    def initial(self, generator: torch.Generator) -> Params:
-        """Draw fresh weights from ``generator`` alone."""
-        return self.of_inputs.initial(generator)
-
-    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
-        return self.of_inputs(params, x)
-
-
-@dataclass(frozen=True, eq=False)
-class OfCounts(Encoder):
-    """An encoder of vectors that is given tokens: it sees how often each stands in a sample.
-
-    Attributes
-    ----------
-    of_vectors : Encoder
-        Makes the descriptor from counts, see `counted`, and labels.
-    vocabulary : int
-        Length of a vector of counts.
-    """
+class OfCounts:
+    """An encoder of vectors that is given tokens: it sees their counts, see `counted`."""
 
     of_vectors: Encoder
     vocabulary: int
 
-    def initial(self, generator: torch.Generator) -> Params:
+    def initial(self, generator: Generator) -> Params:
         """Draw fresh weights from ``generator`` alone."""
         return self.of_vectors.initial(generator)
 
@@ -186,18 +93,13 @@ class OfCounts(Encoder):
 class LabelChannels(MeanEmbedding):
     """A net that sees the one-hot label as further input channels (images) or features (vectors).
 
-    Attributes
-    ----------
-    net : Module
-        Skeleton taking ``n_classes`` more channels or features than a sample has.
-    n_classes : int
-        Number of classes.
+    The skeleton ``net`` takes ``n_classes`` more of them than a sample has.
     """
 
     net: nn.Module
     n_classes: int
 
-    def initial(self, generator: torch.Generator) -> Params:
+    def initial(self, generator: Generator) -> Params:
         """Draw fresh weights from ``generator`` alone."""
         return targets.initial(self.net, generator)
 
@@ -222,38 +124,57 @@ class LabelChannels(MeanEmbedding):
 
 @dataclass(frozen=True, eq=False)
 class Own(MeanEmbedding):
-    """A network of somebody's own that sees a sample and its label.
+    """A network ``(x [B, ...], y [B]) -> [B, dim]`` from outside the package, as a skeleton.
 
-    Attributes
-    ----------
-    of_samples : OwnEmbedding
-        The network.
+    ``make`` makes it, with fresh weights, of what is ``asked``: ``(input_shape, n_classes, dim)``.
     """
 
-    of_samples: OwnEmbedding
+    net: nn.Module
+    make: own_nets.Make
+    asked: tuple[tuple[int, ...], int, int]
+    dtype: torch.dtype
+    tokens: bool
 
-    def initial(self, generator: torch.Generator) -> Params:
-        """Draw fresh weights from ``generator`` alone."""
-        return self.of_samples.initial(generator)
+    def initial(self, generator: Generator) -> Params:
+        """Draw fresh weights as the network draws them, from ``generator`` alone."""
+        seed = int(torch.randint(2**62, (), generator=generator))
+        return own_nets.drawn(self.make, *self.asked, seed=seed, dtype=self.dtype)
 
     def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
-        return self.of_samples.embed(params, x, y)
+        given = x.long() if self.tokens else x.contiguous()
+        made: Tensor = functional_call(of_this_thread(self.net), dict(params), (given, y))
+        return made
+
+
+@lru_cache(maxsize=8)
+def _own(
+    make: own_nets.Make,
+    asked: tuple[tuple[int, ...], int, int],
+    vocabulary: int,
+    dtype: torch.dtype,
+) -> Own:
+    """Return the encoder that ``make`` makes; it is tried first, as a target network is."""
+    shape, n_classes, _ = asked
+    x = own_nets.trial_inputs(shape, vocabulary, dtype)
+    net, _ = own_nets.tried(
+        make,
+        *asked,
+        inputs=(x, torch.arange(len(x)) % n_classes),
+        dtype=dtype,
+        returns="descriptors",
+        kind="encoder",
+    )
+    return Own(net, make, asked, dtype, vocabulary > 0)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelLinear(MeanEmbedding):
-    """One linear layer on the one-hot label; the input is ignored.
-
-    Attributes
-    ----------
-    layer : Module
-        Skeleton of the layer.
-    """
+    """One linear layer on the one-hot label; the input is ignored."""
 
     layer: nn.Module
 
-    def initial(self, generator: torch.Generator) -> Params:
+    def initial(self, generator: Generator) -> Params:
         """Draw fresh weights from ``generator`` alone."""
         return targets.initial(self.layer, generator)
 
@@ -314,7 +235,8 @@ def encoder(task: Task, dim: int) -> Encoder:
         If the name is unknown, the encoder does not fit the inputs, or one's own is unfit.
     """
     if task.make_encoder is not None:
-        return Own(own_embedding(task, task.make_encoder, dim))
+        asked = task.input_shape, task.n_classes, dim
+        return _own(task.make_encoder, asked, task.vocabulary, task.dtype)
     if task.vocabulary:
         vectors = replace(task, input_shape=(task.vocabulary,), vocabulary=0)
         return OfCounts(encoder(vectors, dim), task.vocabulary)
@@ -322,7 +244,7 @@ def encoder(task: Task, dim: int) -> Encoder:
     if name == "auto":
         name = "mlp" if len(task.input_shape) == 1 else "convnet"
     if reads_no_labels(name):
-        return Unlabelled(set_encoder(task, dim))
+        return set_encoder(task, dim)
     if name not in ENCODERS:
         known = ", ".join(["auto", *ENCODERS, *SET_ENCODERS])
         raise ValueError(

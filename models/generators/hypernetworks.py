@@ -140,10 +140,7 @@ def _largest_singular_value(weight: Tensor) -> Tensor:
 def hypernetwork(task: Task, dim: int, names: Sequence[str] | None = None) -> Hypernetwork:
     """Return the hypernetwork that makes the weights of ``task.target``, or those in ``names``.
 
-    Raises
-    ------
-    ValueError
-        If these are more than the task's limit.
+    More than the task's limit are refused.
     """
     shapes = tuple((k, v) for k, v in task.shapes.items() if names is None or k in names)
     made = sum(prod(shape) for _, shape in shapes)
@@ -184,15 +181,9 @@ Shapes = tuple[tuple[str, Shape], ...]
 def largest(sizes: Sequence[str]) -> str:
     """Return the target network in ``sizes`` that holds all the others; empty without sizes.
 
-    A net holds another when padding the other's tensors with zeros gives it the same layers.
+    A net holds another when padding the other's tensors with zeros gives it the same layers. Sizes
+    without such a net are refused.
 
-    Raises
-    ------
-    ValueError
-        If there is no such net among them.
-
-    Examples
-    --------
     >>> largest(["lenet-s", "lenet-l", "lenet"])
     'lenet-l'
     """
@@ -211,13 +202,6 @@ def largest(sizes: Sequence[str]) -> str:
 def place_of_novel(novel_size: str, sizes: Sequence[str]) -> int:
     """Return the place in ``sizes`` of new clients' net: the largest or the named; 0 without sizes.
 
-    Raises
-    ------
-    ValueError
-        If the named size is not among them.
-
-    Examples
-    --------
     >>> place_of_novel("largest", ["lenet-s", "lenet"]), place_of_novel("largest", [])
     (1, 0)
     """
@@ -234,15 +218,9 @@ def dealt(sizes: Sequence[str], n_clients: int) -> Tensor:
     """Return each seen client's place among ``sizes``, int64 ``[n]``: 0, 1, 2, 0, 1, 2, ...
 
     Shares are equal up to one client. Seen clients come in the split's order, permuted uniformly or
-    drawn independently, so sizes depend on neither the data, the training seed nor the method.
+    drawn independently, so sizes depend on neither the data, the training seed nor the method. A
+    size without a client to learn from is refused.
 
-    Raises
-    ------
-    ValueError
-        If some size would have no client to learn from.
-
-    Examples
-    --------
     >>> dealt(["lenet-s", "lenet"], 5)
     tensor([0, 1, 0, 1, 0])
     """
@@ -254,12 +232,7 @@ def dealt(sizes: Sequence[str], n_clients: int) -> Tensor:
 
 
 def check_sizes(task: Task, sizes: Sequence[str], n_clients: int) -> None:
-    """Refuse sizes that do not fit the task's inputs, or that outnumber the seen clients.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse sizes that do not fit the task's inputs, or that outnumber the seen clients."""
     for name in sizes:
         shapes_of(task, name)
     dealt(sizes, n_clients)
@@ -299,13 +272,8 @@ def cut(table: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> Params:
 class SizedHypernetwork:
     """A dense trunk and, for every size of target network, linear heads for its tensors.
 
-    Attributes
-    ----------
-    parts : tuple of (str, Hypernetwork)
-        Name of each size and the hypernetwork of that size alone; a single one with an empty name
-        if there is only the task's target.
-    shapes : tuple of (str, tuple of int)
-        Name and shape of every tensor made, padding included.
+    ``parts`` are the name of each size and the hypernetwork of that size alone, a single one with
+    an empty name if there is only the task's target; ``shapes`` are of all that is made, padded.
     """
 
     parts: tuple[tuple[str, Hypernetwork], ...]
@@ -353,12 +321,7 @@ def sized_hypernetwork(
 ) -> SizedHypernetwork:
     """Return the hypernetwork that makes nets of these sizes, or their tensors in ``names``.
 
-    Without sizes it makes the task's target.
-
-    Raises
-    ------
-    ValueError
-        If the task's target is not the largest of the sizes.
+    Without sizes it makes the task's target, which must be the largest of the sizes otherwise.
     """
     whole = hypernetwork(task, dim, names)
     if not sizes:

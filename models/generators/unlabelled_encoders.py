@@ -19,75 +19,23 @@ from latecomer.models.task.state import Params, nest, part
 from latecomer.models.task.task import Task
 
 
+class SetEncoder(Protocol):
+    """A map from sets of inputs to descriptors; labels, if given, are not looked at."""
+
+    def initial(self, generator: Generator) -> Params:
+        """Draw fresh weights from ``generator`` alone."""
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor | None = None) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
+
+
 @dataclass(frozen=True, eq=False)
 class DeepSets:
     """Mean- and max-pooled embeddings of single inputs, then a linear map.
 
     Half of an embedding's units are averaged over the set, the other half are max-pooled over
-    it; the result does not depend on the order of a set, nor on how often it is repeated.
-
-    Attributes
-    ----------
-    phi : Module
-        Skeleton of the net that embeds single inputs.
-    psi : Module
-        Skeleton of the linear map from pooled units to a descriptor.
-    width : int
-        Length of an embedding.
-    """
-
-    phi: nn.Module
-    psi: nn.Module
-    width: int
-
-    def initial(self, generator: torch.Generator) -> Params:
-        """Draw fresh weights from ``generator`` alone."""
-        phi = targets.initial(self.phi, generator)
-        return nest("phi", phi) | nest("psi", targets.initial(self.psi, generator))
-
-    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
-        embedded = targets.apply(self.phi, part(params, "phi"), x.flatten(0, 1))
-        embedded = torch.relu(embedded).view(*x.shape[:2], self.width)
-        half = self.width // 2
-        pooled = [embedded[..., :half].mean(dim=1), embedded[..., half:].amax(dim=1)]
-        return targets.apply(self.psi, part(params, "psi"), torch.cat(pooled, dim=1))
-
-
-def skeletons(task: Task, dim: int, width: int) -> tuple[nn.Module, nn.Module]:
-    """Return the net that maps an input to ``width`` units, and the linear map to a descriptor."""
-    phi = targets.build("auto", task.input_shape, width).to(task.dtype)
-    with torch.device("meta"):
-        return phi, nn.Linear(width, dim).to(task.dtype)
-
-
-def deep_sets(task: Task, dim: int, width: int = 200) -> DeepSets:
-    """Build DeepSets around a net like the default target (Zaheer et al., 2017).
-
-    ``width`` units are half mean- and half max-pooled (OD-PFL: 100 and 100).
-
-    >>> from latecomer.models.task.task import make_task
-    >>> encoder = deep_sets(make_task(input_shape=(6,), n_classes=4), 5)
-    >>> params = encoder.initial(torch.Generator().manual_seed(0))
-    >>> tuple(encoder(params, torch.zeros(2, 3, 6)).shape)
-    (2, 5)
-    """
-    return DeepSets(*skeletons(task, dim, width), width)
-
-
-@dataclass(frozen=True, eq=False)
-class UnitDeepSets:
-    """Embeddings on the unit sphere, averaged, then a linear map of spectral norm at most 1.
-
-    The map's weights are divided by their spectral norm where that is above 1, so that replacing
-    one of ``m`` samples moves a descriptor by at most ``2 / m`` in L2, up to rounding.
-
-    Attributes
-    ----------
-    phi : Module
-        Skeleton of the net that embeds single inputs.
-    psi : Module
-        Skeleton of the linear map from averaged units to a descriptor.
+    it; the result does not depend on the order of a set, nor on how often it is repeated. Skeletons
+    are ``phi``, which embeds single inputs, and ``psi``, from pooled units to a descriptor.
     """
 
     phi: nn.Module
@@ -98,25 +46,45 @@ class UnitDeepSets:
         phi = targets.initial(self.phi, generator)
         return nest("phi", phi) | nest("psi", targets.initial(self.psi, generator))
 
-    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor | None = None) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
         embedded = targets.apply(self.phi, part(params, "phi"), x.flatten(0, 1))
-        mean = F.normalize(embedded, dim=1).view(*x.shape[:2], -1).mean(dim=1)
+        embedded = _in_sets(torch.relu(embedded), len(x))
+        half = embedded.shape[2] // 2
+        pooled = [embedded[..., :half].mean(dim=1), embedded[..., half:].amax(dim=1)]
+        return targets.apply(self.psi, part(params, "psi"), torch.cat(pooled, dim=1))
+
+
+class UnitDeepSets(DeepSets):
+    """Embeddings on the unit sphere, averaged, then a linear map of spectral norm at most 1.
+
+    The map's weights are divided by their spectral norm where that is above 1, so that replacing
+    one of ``m`` samples moves a descriptor by at most ``2 / m`` in L2, up to rounding.
+    """
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor | None = None) -> Tensor:
+        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
+        embedded = targets.apply(self.phi, part(params, "phi"), x.flatten(0, 1))
+        mean = _in_sets(F.normalize(embedded, dim=1), len(x)).mean(dim=1)
         weight = params["psi.weight"]
         stretch = torch.linalg.matrix_norm(weight, ord=2).clamp_min(1)
         return F.linear(mean, weight / stretch, params["psi.bias"])
 
 
-def unit_deep_sets(task: Task, dim: int, width: int = 200) -> UnitDeepSets:
-    """Build unit DeepSets with ``width`` units around a net like the default target.
+def deep_sets(task: Task, dim: int, width: int = 200, kind: type[DeepSets] = DeepSets) -> DeepSets:
+    """Build DeepSets around a net like the default target (Zaheer et al., 2017).
+
+    Of ``width`` units half are mean- and half max-pooled (OD-PFL: 100 and 100).
 
     >>> from latecomer.models.task.task import make_task
-    >>> encoder = unit_deep_sets(make_task(input_shape=(6,), n_classes=4), 5)
+    >>> encoder = deep_sets(make_task(input_shape=(6,), n_classes=4), 5)
     >>> params = encoder.initial(torch.Generator().manual_seed(0))
     >>> tuple(encoder(params, torch.zeros(2, 3, 6)).shape)
     (2, 5)
     """
-    return UnitDeepSets(*skeletons(task, dim, width))
+    phi = targets.build("auto", task.input_shape, width).to(task.dtype)
+    with torch.device("meta"):
+        return kind(phi, nn.Linear(width, dim).to(task.dtype))
 
 
 def refuse_unbounded(epsilon: float | None, encoder: str) -> None:
@@ -146,16 +114,6 @@ def with_noise(descriptors: Tensor, sd: float, generator: Generator) -> Tensor:
     return descriptors + sd * noise.to(descriptors.device)
 
 
-class SetEncoder(Protocol):
-    """A map from sets of inputs to descriptors."""
-
-    def initial(self, generator: torch.Generator) -> Params:
-        """Draw fresh weights from ``generator`` alone."""
-
-    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
-
-
 @dataclass(frozen=True, eq=False)
 class DSS:
     """Deep sets of symmetric elements (Maron, Litany, Chechik, Fetaya, ICML 2020).
@@ -163,24 +121,18 @@ class DSS:
     Each layer maps every sample and adds a map of the set's mean, so that samples influence each
     other from the first layer on: ``L(x_i) + M(mean_j x_j)``, then ReLU, and for images 2x2
     max-pooling. The paper sums over the set; the mean keeps the scale for sets of any size. At
-    the end come a dense layer per sample, a mean over the set and a linear map.
-
-    Attributes
-    ----------
-    skeleton : Module
-        ``own1``, ``set1``, ... (convolutions or dense layers), ``dense``, ``psi``.
-    n_layers : int
-        Number of pairs ``own``, ``set``.
+    the end come a dense layer per sample, a mean over the set and a linear map. The skeleton holds
+    ``n_layers`` pairs ``own1``, ``set1``, ... (convolutions or dense), then ``dense`` and ``psi``.
     """
 
     skeleton: nn.Module
     n_layers: int
 
-    def initial(self, generator: torch.Generator) -> Params:
+    def initial(self, generator: Generator) -> Params:
         """Draw fresh weights from ``generator`` alone."""
         return targets.initial(self.skeleton, generator)
 
-    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor | None = None) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
         for number in range(1, self.n_layers + 1):
             alone, common = part(params, f"own{number}"), part(params, f"set{number}")
@@ -198,28 +150,19 @@ class SetTransformer:
 
     A net like the default target turns samples into tokens; the tokens attend to each other; a
     learnt seed attends to them; a linear map follows. Cost grows with the square of the set's size.
-
-    Attributes
-    ----------
-    phi : Module
-        Skeleton of the net that makes tokens.
-    blocks : Module
-        Skeleton of ``attend``, ``pool``, ``seed`` and ``psi``.
-    n_heads : int
-        Attention heads of each block.
+    The skeleton ``phi`` makes tokens, ``blocks`` holds ``attend``, ``pool``, ``seed`` and ``psi``.
     """
 
     phi: nn.Module
     blocks: nn.Module
     n_heads: int = 4
 
-    def initial(self, generator: torch.Generator) -> Params:
+    def initial(self, generator: Generator) -> Params:
         """Draw fresh weights from ``generator`` alone."""
         phi = targets.initial(self.phi, generator)
-        drawn = {f"phi.{key}": value for key, value in phi.items()}
-        return drawn | targets.initial(self.blocks, generator)
+        return nest("phi", phi) | targets.initial(self.blocks, generator)
 
-    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor | None = None) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
         tokens = targets.apply(self.phi, part(params, "phi"), x.flatten(0, 1))
         tokens = _in_sets(F.relu(tokens), len(x))
@@ -242,27 +185,20 @@ class SetTransformer:
 
 @dataclass(frozen=True, eq=False)
 class BatchAveraged:
-    """An encoder applied to a set batch by batch; descriptors are averaged, weighted by size.
+    """An encoder applied to a set in batches of ``size``; descriptors are averaged, by their sizes.
 
     Memory then does not grow with the set. Samples are batched in their order, on which the
     descriptor then depends unless the encoder is a mean over samples.
-
-    Attributes
-    ----------
-    encoder : SetEncoder
-        Applied to each batch.
-    size : int
-        Samples in a batch; the last may be smaller.
     """
 
     encoder: SetEncoder
     size: int
 
-    def initial(self, generator: torch.Generator) -> Params:
+    def initial(self, generator: Generator) -> Params:
         """Draw fresh weights from ``generator`` alone."""
         return self.encoder.initial(generator)
 
-    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor | None = None) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, ...]``."""
         batches = [x[:, first : first + self.size] for first in range(0, x.shape[1], self.size)]
         sums = [self.encoder(params, batch) * batch.shape[1] for batch in batches]
@@ -271,24 +207,16 @@ class BatchAveraged:
 
 @dataclass(frozen=True, eq=False)
 class SetsOfCounts:
-    """An encoder of vectors that is given tokens: it sees how often each stands in a sample.
-
-    Attributes
-    ----------
-    of_vectors : SetEncoder
-        Makes the descriptor from counts, see `counted`.
-    vocabulary : int
-        Length of a vector of counts.
-    """
+    """An encoder of vectors that is given tokens: it sees their counts, see `counted`."""
 
     of_vectors: SetEncoder
     vocabulary: int
 
-    def initial(self, generator: torch.Generator) -> Params:
+    def initial(self, generator: Generator) -> Params:
         """Draw fresh weights from ``generator`` alone."""
         return self.of_vectors.initial(generator)
 
-    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor | None = None) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, T]``."""
         return self.of_vectors(params, counted(x, self.vocabulary))
 
@@ -378,7 +306,7 @@ def set_encoder_named(name: str, task: Task, dim: int, width: int = 200) -> SetE
         named = set_encoder_named(name, vectors, dim, width)
         return SetsOfCounts(named, task.vocabulary)
     if name == "unit-deepsets":
-        return unit_deep_sets(task, dim, width)
+        return deep_sets(task, dim, width, UnitDeepSets)
     return deep_sets(task, dim, width) if name == "deepsets" else SET_ENCODERS[name](task, dim)
 
 

@@ -126,17 +126,8 @@ class FedEM(SeveralModels):
         mean = weighted_mean(uploads, cohort.sizes)
         return State(nest("models", add(part(state.server, "models"), mean)), state.clients)
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Return the models' mixture with the weights that suit the support."""
-        self.refuse_predictor(predictor)
         models, weights = self.models(state), self.describe(task, state, support)
 
         def predict(x: Tensor) -> Tensor:

@@ -157,7 +157,7 @@ class Feroma(ProfiledClients):
         models = nest("model", add(start.params, changes))
         return State(known | nest("trained", kept | models), state.clients)
 
-    def own_weights(self, state: State, index: int) -> Params | None:
+    def own_model(self, task: Task, state: State, index: int) -> Params | None:
         """Return the weights that a client's last round reached; None for who was not drawn."""
         if not state.clients["heard"][index]:
             return None

@@ -134,7 +134,7 @@ class Flux(ProfiledClients):
         ]
         return torch.cat([known, known.new_tensor(new)])
 
-    def own_weights(self, state: State, index: int) -> Params | None:
+    def own_model(self, task: Task, state: State, index: int) -> Params | None:
         """Return the model of a seen client's cluster; None for who joined since."""
         known = state.server.get("cluster", ())
         return self._of_cluster(state, int(known[index])) if index < len(known) else None

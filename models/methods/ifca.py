@@ -6,13 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.engine.method import (
-    Finish,
-    Personalization,
-    Predictor,
-    Start,
-    predict_with,
-)
+from latecomer.models.engine.method import Finish, Personalization, Predictor, Start, predict_with
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.global_weights import SeveralModels
@@ -101,17 +95,8 @@ class IFCA(SeveralModels):
             )
         return State(moved, state.clients)
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Return the model with the lowest mean loss on the support."""
-        self.refuse_predictor(predictor)
         return predict_with(task, self.models(state)[int(self._picked(task, state, support))])
 
     def _picked(self, task: Task, state: State, support: Samples) -> Tensor:

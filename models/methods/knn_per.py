@@ -100,17 +100,8 @@ class KNNPer(AveragedWeights):
         self.refuse_predictor(predictor)
         return self._mixed(task, state, support, seen=True)
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Choose ``k`` and the weight by the whole support, and mix."""
-        self.refuse_predictor(predictor)
         return self._mixed(task, state, support, seen=False)
 
     def choices(

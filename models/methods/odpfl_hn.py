@@ -4,20 +4,23 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from latecomer.models.engine.hyperparameters import choice, count, number
-from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
 from latecomer.models.engine.newcomers import NewcomersGet
 from latecomer.models.engine.schedule import Cohort, Phase
-from latecomer.models.families import described_clients as turns
-from latecomer.models.families.described_clients import DescribedClients, served, standardised
+from latecomer.models.families.described_clients import (
+    DescribedClients,
+    served,
+    standardised,
+    weights,
+)
 from latecomer.models.families.embedded_clients import initial_embeddings
 from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.generators.unlabelled_encoders import noise_sd, refuse_unbounded, with_noise
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import Params, State, nest, part, row
+from latecomer.models.task.state import Params, State, detached, nest, row, stack
 from latecomer.models.task.task import Task
 
 
@@ -80,8 +83,9 @@ class ODPFLHN(DescribedClients):
 
     def phases(self, task: Task) -> tuple[Phase, ...]:
         """Return a single phase, or embeddings with their encoder and then fine-tuning."""
-        two = self.training == "two_phase"
-        return turns.embedding_phases(self.finetune_share) if two else (Phase(),)
+        if self.training == "end_to_end":
+            return (Phase(),)
+        return Phase("embeddings"), Phase("finetune", self.finetune_share)
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
         """Draw both networks, and embeddings if used; standardise by the first cohort if set."""
@@ -99,31 +103,28 @@ class ODPFLHN(DescribedClients):
         self, task: Task, state: State, clients: Clients, cohort: Cohort, generator: Generator
     ) -> Start:
         """Make the cohort's weights, keeping the graph; let clients train the encoder beside it."""
-        members = cohort.on_host()
-
-        def describe(table: Params) -> Tensor:
-            sets = (self.sampled(clients.support_of(i).x, generator) for i in members)
-            return self.described(task, table, sets)
-
-        def predict(place: int, goal: Tensor) -> Params:
-            x, table = clients.support_of(members[place]).x, state.server
-
-            def alone(encoder: Params) -> Tensor:
-                return self.described(task, table | nest("encoder", encoder), [x])[0]
-
-            momentum, decay = self.local_momentum, self.local_weight_decay
-            rule = LocalSGD(self.encoder_lr, momentum, decay, self.clip_norm)
-            return turns.predicting(alone, part(table, "encoder"), goal, rule, self.encoder_steps)
-
-        return turns.begin(task, state, cohort, describe, predict)
+        supports = (clients.support_of(member).x for member in cohort.on_host())
+        moving, trained = self.moving(state, cohort.phase), Params()
+        table = {**state.server, **moving}
+        with torch.enable_grad():
+            if cohort.phase == "embeddings":
+                goals = state.clients["embedding"][cohort.members]
+                pairs = zip(supports, goals, strict=True)
+                rate, steps = self.encoder_lr, self.encoder_steps
+                each = [self.predicting(task, state.server, *pair, rate, steps) for pair in pairs]
+                trained = {key: value.mean(dim=0) for key, value in stack(each).items()}
+                told = moving["embedding"] = goals.requires_grad_()
+            else:
+                told = self.described(task, table, (self.sampled(x, generator) for x in supports))
+            made = weights(task, table, told)
+        return Start(detached(made), memory=(moving, made, trained))
 
     def aggregate(
         self, task: Task, state: State, cohort: Cohort, start: Start, uploads: Params
     ) -> State:
         """Pull the changes back through the parts that learn, and take a step."""
         rule = (self.embedding_lr, self.server_momentum, self.server_weight_decay)
-        parts = start, uploads, self.optimizer, rule, self.clip_norm
-        return self.averaged(turns.learn(state, cohort, *parts), cohort.round)
+        return self.learnt(state, cohort, start, uploads, rule)
 
     def serve(
         self,
@@ -157,4 +158,4 @@ class ODPFLHN(DescribedClients):
                 # Standardising afterwards reads nothing more of the client's samples.
                 told = with_noise(told, noise_sd(len(support), epsilon, self.dp_delta), generator)
             descriptor = standardised(told, table)
-            return predict_with(task, row(turns.weights(task, table, descriptor), 0))
+            return predict_with(task, row(weights(task, table, descriptor), 0))

@@ -7,21 +7,10 @@ import torch
 from torch import Generator
 
 from latecomer.models.engine.hyperparameters import number
-from latecomer.models.engine.method import (
-    Finish,
-    Personalization,
-    Predictor,
-    Start,
-    predict_with,
-)
+from latecomer.models.engine.method import Finish, Personalization, Predictor, Start, predict_with
 from latecomer.models.engine.newcomers import Messages, NewcomersGet
 from latecomer.models.engine.schedule import Cohort, Phase, Stage
-from latecomer.models.families.client_profiles import (
-    Gaussians,
-    adapted,
-    body_features,
-    head_under,
-)
+from latecomer.models.families.client_profiles import Gaussians, adapted, body_features, head_under
 from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import body_names, join
@@ -143,17 +132,8 @@ class PFedFDA(AveragedWeights):
         body = add(part(state.server, "body"), part(mean, "body"))
         return State(nest("body", body) | nest("classes", part(mean, "classes")))
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Return the body under the classifier of the Gaussians adapted to the support."""
-        self.refuse_predictor(predictor)
         body = part(state.server, "body")
         classes = Gaussians.held_by(state)
         if len(support):

@@ -98,11 +98,7 @@ class PFedHN(FittedEmbeddings):
         )
 
     def fit_each(
-        self,
-        task: Task,
-        state: State,
-        supports: Sequence[Samples],
-        generators: Sequence[Generator],
+        self, task: Task, state: State, supports: Sequence[Samples], generators: Sequence[Generator]
     ) -> list[Params]:
         """Fit embeddings through the frozen hypernetwork, or take the class proportions."""
         if self.descriptors == "learned":

@@ -49,11 +49,7 @@ class PFedHNPC(FittedEmbeddings):
             "together (there the body alone, and heads have optimizers that last).",
             "not known",
         ),
-        (
-            "code",
-            "The split is the text's, as for pfedhn.",
-            "yes, by how much is not known",
-        ),
+        ("code", "The split is the text's, as for pfedhn.", "yes, by how much is not known"),
     )
 
     @property

@@ -36,11 +36,7 @@ class PFLEnsemble(EmbeddedClients):
     least_support: ClassVar[int] = 0
     numbers_version: ClassVar[int] = 2
     deviations: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        (
-            "paper",
-            "Models are our pFedHN's, whose departures it shares.",
-            "not known",
-        ),
+        ("paper", "Models are our pFedHN's, whose departures it shares.", "not known"),
     )
 
     def personalize(
@@ -60,7 +56,7 @@ class PFLEnsemble(EmbeddedClients):
             # One model at a time: a population's weights need not fit into memory.
             total = torch.zeros(len(x), task.n_classes, dtype=task.dtype, device=x.device)
             for index in range(n_clients):
-                total += predict_with(task, self.weights_of(task, state, index))(x)
+                total += predict_with(task, self.own_model(task, state, index))(x)
             return total / n_clients
 
         return predict

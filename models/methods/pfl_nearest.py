@@ -123,7 +123,7 @@ class PFLNearest(EmbeddedClients):
     ) -> Predictor:
         """Return the nearest seen client's model."""
         self.refuse_predictor(predictor)
-        return predict_with(task, self.weights_of(task, state, self.nearest(state, support.x)))
+        return predict_with(task, self.own_model(task, state, self.nearest(state, support.x)))
 
     def nearest(self, state: State, x: Tensor) -> int:
         """Return the number of the seen client whose inputs are the nearest to ``x``."""

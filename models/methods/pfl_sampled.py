@@ -66,7 +66,7 @@ class PFLSampled(EmbeddedClients):
     ) -> Predictor:
         """Make the model of the client's own embedding; nothing is drawn."""
         self.refuse_predictor(predictor)
-        return predict_with(task, self.weights_of(task, state, index))
+        return predict_with(task, self.own_model(task, state, index))
 
     def personalize(
         self,
@@ -83,7 +83,7 @@ class PFLSampled(EmbeddedClients):
         drawn = int(torch.randint(n_clients, (), generator=generator))
 
         def model(owner: int) -> Predictor:
-            return predict_with(task, self.weights_of(task, state, owner))
+            return predict_with(task, self.own_model(task, state, owner))
 
         return DrawnModel(n_clients, drawn, model)
 

@@ -141,26 +141,10 @@ def each_once(
 ) -> tuple[Tensor, Tensor]:
     """Return what clients hold, each row once, and how much of each minibatch every row is.
 
-    Minibatches of clients with few samples hold them several times.
+    Minibatches ``rows [c, ..., B]`` of clients with few samples hold them several times. Of the
+    rows ``held [c, n]``, those of the minibatches among them, the first ``sizes [c]`` are a
+    client's. Returned are rows ``[c, n]`` and shares ``[c, ..., n]``, 0 for what is not its own.
 
-    Parameters
-    ----------
-    rows : Tensor
-        Rows of the minibatches, int64 ``[c, ..., B]``.
-    held : Tensor
-        Rows that the clients hold, int64 ``[c, n]``, all those of the minibatches among them.
-    sizes : Tensor
-        How many of these are a client's, ``[c]``; those after them are anything.
-    dtype : torch.dtype
-        Floating type of the shares.
-
-    Returns
-    -------
-    tuple of (Tensor, Tensor)
-        Rows ``[c, n]``, and shares ``[c, ..., n]``, which are 0 for what is not the client's.
-
-    Examples
-    --------
     >>> rows, held, sizes = torch.tensor([[[7, 5, 7, 7]]]), torch.tensor([[7, 5, 0]]), [2]
     >>> each_once(rows, held, torch.tensor(sizes), torch.float32)
     (tensor([[5, 7, 5]]), tensor([[[0.2500, 0.7500, 0.0000]]]))
@@ -192,23 +176,15 @@ def losses_and_slopes(
 
     Parameters
     ----------
-    net : DenseNet
-        Says which layers there are.
-    params : mapping of str to Tensor
-        Weights ``[c, ...]``, of the net's names.
-    samples : Samples
-        Inputs ``[c, B, ...]`` and labels ``[c, B]``; the mean is as they are weighted, if they are.
+    net, params, samples
+        Layers; weights ``[c, ...]``; inputs ``[c, B, ...]`` and labels ``[c, B]``, in whose mean
+        (in nats) they count as they are weighted, if they are.
     kept : Tensor, optional
         Dropout's masks ``[c, B, units]``.
     wanted : collection of str, optional
         Names of the weights whose gradient is returned; all of them unless given.
     into : dict of str to Tensor, optional
         Tensors to write the gradient to, under its names; new ones unless given.
-
-    Returns
-    -------
-    tuple of (Tensor, dict of str to Tensor)
-        The losses ``[c]``, in nats, and the gradient, ``[c, ...]``.
 
     Raises
     ------

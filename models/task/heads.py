@@ -104,13 +104,6 @@ def features_and_logits(
 ) -> tuple[Tensor, Tensor]:
     """Return :func:`features` and the logits made from them, from one pass where that is known.
 
-    Raises
-    ------
-    ValueError
-        As :func:`features`.
-
-    Examples
-    --------
     >>> from latecomer.models.task.task import make_task
     >>> task = make_task(input_shape=(6,), n_classes=4)
     >>> params = task.initial(torch.Generator().manual_seed(0))

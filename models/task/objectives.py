@@ -4,14 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from latecomer.models.task.state import Params
-
-
-def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """Return the mean of ``-log softmax(logits)[y]`` over samples, in nats; a 0-d tensor."""
-    return F.cross_entropy(logits, y)
 
 
 def squared_norm(params: Mapping[str, Tensor]) -> Tensor:
@@ -54,19 +48,9 @@ def pulled_back(
     """Return the transposed Jacobian of ``made`` in ``point``, applied to ``against``.
 
     They are gradients of one number, the sum of all products of ``made`` and ``against``: torch
-    gives the same bits for ``against`` as ``grad_outputs``, but imports sympy first.
+    gives the same bits for ``against`` as ``grad_outputs``, but imports sympy first. Leaves
+    ``point`` that do not enter ``made`` get zeros; ``again``: whether the graph is kept.
 
-    Parameters
-    ----------
-    made, against : sequence of Tensor
-        What was computed from ``point``, and a tensor of the shape of each.
-    point : sequence of Tensor
-        Leaves; what does not enter ``made`` gets zeros.
-    again : bool
-        Whether the graph is kept.
-
-    Examples
-    --------
     >>> import torch
     >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
     >>> pulled_back([x**2], [torch.tensor([1.0, 0.5])], [x])

@@ -95,10 +95,7 @@ def _seeded(seed: int, dtype: torch.dtype) -> Iterator[None]:
 def build(make: Make, *asked: Any, seed: int, dtype: Any, kind: str = "target") -> Any:
     """Build a net from what is ``asked`` of it, with weights drawn from ``seed`` alone.
 
-    Raises
-    ------
-    ValueError
-        If that fails, in one line.
+    If that fails, a ``ValueError`` says so in one line.
     """
     try:
         with _seeded(seed, dtype):
@@ -147,13 +144,7 @@ def _refuse_hidden(net: nn.Module, kind: str) -> None:
 
 
 def refuse_tied(net: nn.Module, kind: str = "target") -> None:
-    """Refuse a net that has one parameter under two names.
-
-    Raises
-    ------
-    UnfitError
-        Weights come from outside by name, and would differ.
-    """
+    """Refuse a net with one parameter under two names: weights come by name, and would differ."""
     names: dict[nn.Parameter, str] = {}
     for name, value in net.named_parameters(remove_duplicate=False):
         if (first := names.setdefault(value, name)) != name:
@@ -205,13 +196,8 @@ def skeleton(
     """Build a net for its structure, and hold it to what a target network must be.
 
     Everything is tried on random inputs of the shape that clients have, before anything is trained.
-    With a ``vocabulary``, inputs are tokens below it.
-
-    Returns
-    -------
-    tuple of (Module, str)
-        The net on the ``meta`` device; and why clients cannot train side by side, empty if they
-        can.
+    With a ``vocabulary``, inputs are tokens below it. Returned are the net on the ``meta`` device,
+    and why clients cannot train side by side; empty: they can.
 
     Raises
     ------
@@ -249,17 +235,10 @@ def tried(
     returns: str,
     kind: str = "target",
 ) -> tuple[nn.Module, Params]:
-    """Build a net, and apply it to ``inputs`` in every way that may show it unfit.
+    """Build a net, and apply it to ``inputs`` in every way that may show it unfit, see `skeleton`.
 
-    Returns
-    -------
-    tuple of (Module, dict)
-        The net on the ``meta`` device, and weights that it drew.
-
-    Raises
-    ------
-    ValueError
-        As for `skeleton`; ``kind`` and ``returns`` name the net and its output in the message.
+    ``kind`` and ``returns`` name the net and its output in messages. Returned are the net on the
+    ``meta`` device, and weights that it drew.
     """
     net = build(make, *asked, seed=_TRIAL_SEED, dtype=dtype, kind=kind)
     refuse_unfit(net, kind)
@@ -273,12 +252,7 @@ def tried(
 
 
 def refuse_unfit(net: nn.Module, kind: str = "target") -> None:
-    """Refuse nets with buffers, those that draw, and parameters that are tied, absent or untrained.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse nets with buffers, those that draw, and tied, absent or untrained parameters."""
     buffers = [name for name, _ in net.named_buffers()]
     if buffers:
         raise ValueError(

@@ -45,15 +45,6 @@ def check_precision(precision: str | None, dtype: torch.dtype, device: torch.dev
         )
 
 
-def narrow_products(device: torch.device, narrow: torch.dtype) -> torch.autocast:
-    """Return a context in which torch rounds the factors of products to ``narrow``.
-
-    It is entered for one forward pass. Caching is off: local steps change weights in place, so a
-    cached rounded weight would be that of an earlier step.
-    """
-    return torch.autocast(device.type, narrow, cache_enabled=False)
-
-
 @contextmanager
 def tf32_products(allowed: bool) -> Iterator[None]:
     """Allow TF32 in products and convolutions on a GPU if ``allowed``; restore settings at exit."""

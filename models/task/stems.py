@@ -72,16 +72,9 @@ class Stem:
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """A net without its stem; fresh weights are those that it has with it.
+    """A net without its stem, the module ``name``, which takes inputs of ``input_shape``.
 
-    Attributes
-    ----------
-    make : callable
-        Makes the net from ``(input_shape, n_out)``.
-    name : str
-        Of the stem among its modules.
-    input_shape : tuple of int
-        Of what the stem takes.
+    Fresh weights are those that the net has with it.
     """
 
     make: Make

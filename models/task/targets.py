@@ -27,7 +27,6 @@ from latecomer.models.task.own_nets import (
     can_be_copied,
     of_this_thread,
 )
-from latecomer.models.task.precision import narrow_products
 from latecomer.models.task.state import Params
 
 _WORTH_A_THREAD = 2**22
@@ -346,7 +345,8 @@ def apply(
         return _apply(net, params, x, kept)
     if type(net) in ROUNDED_WHOLE:
         return _apply(net, rounded(params, narrow), x.to(narrow), kept).float()
-    with narrow_products(x.device, narrow):
+    # A cached weight would be that of an earlier step: local steps change weights in place.
+    with torch.autocast(x.device.type, narrow, cache_enabled=False):
         made = _apply(net, params, x, kept)
     return made.float()
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from latecomer.models.task import objectives, own_nets, targets
+from latecomer.models.task import own_nets, targets
 from latecomer.models.task.clients import TOKENS, random_inputs
 from latecomer.models.task.state import Params
 from latecomer.models.task.stems import Stem, parted
@@ -134,12 +135,7 @@ class Task:
         return random_inputs(n, self.input_shape, self.vocabulary, dtype=self.dtype, draw=draw)
 
     def refuse_tokens(self, what: str) -> None:
-        """Refuse inputs that are tokens, on behalf of what compares inputs as vectors.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse inputs that are tokens, on behalf of what compares inputs as vectors."""
         if self.vocabulary:
             raise ValueError(f"{what} needs inputs that are numbers, got tokens")
 
@@ -170,7 +166,7 @@ class Task:
 
     def loss(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Return the mean cross-entropy of the target network, in nats."""
-        return objectives.cross_entropy(self.logits(params, x), y)
+        return F.cross_entropy(self.logits(params, x), y)
 
 
 def _check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:

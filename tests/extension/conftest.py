@@ -1,5 +1,6 @@
 """A copy of the package that one file is added to, to see what else would have to be told of it."""
 
+import html
 import os
 import subprocess
 import sys
@@ -7,10 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import yaml
 
 from latecomer.eval.studies.loading import load_study
 
 ROOT = Path(__file__).resolve().parents[2]
+STUDY = """
+study: added
+data: {name: digits}
+split: {kind: iid, clients: 20, novel: 5, validation: 0}
+methods: [{name: fedavg, local_lr: 0.02}]
+train: {rounds: 2, cohort: 5, local_steps: 2, batch_size: 8}
+"""
 LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands")
 
 
@@ -41,6 +50,13 @@ class Copy:
             self._open(self.root / folder)
         file.unlink()
         self.write(place, text)
+
+    def run_study(self, lines: str) -> str:
+        """Run a small study, with these lines among its own, and return the text of its page."""
+        asked = yaml.safe_load(STUDY) | yaml.safe_load(lines)
+        (self.root / "added.yaml").write_text(yaml.safe_dump(asked), "utf-8")
+        self.run("-m", "latecomer", "run", "added.yaml", "--out", "run", "--workers", "1")
+        return html.unescape((self.root / "run" / "report.html").read_text("utf-8"))
 
     def _open(self, folder: Path) -> None:
         if not folder.is_symlink():

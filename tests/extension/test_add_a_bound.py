@@ -42,18 +42,13 @@ print(citations([], [entry.source]).splitlines()[0])
 
 
 @pytest.mark.slow
-def test_one_file_opens_every_door(package):
+def test_one_file_opens_every_door_and_the_command_line(package):
     package.write("bounds/unseen_clients/markov.py", BOUND)
     listed, value, cited = package.run("-c", DOORS).splitlines()
     assert listed == "True True False", "to list the names loads nothing"
     assert value == "0.2 one data set"
     assert cited == "@article{markov1884,"
     assert len(package.written) == 1
-
-
-@pytest.mark.slow
-def test_the_command_line_lists_and_computes_it(package):
-    package.write("bounds/unseen_clients/markov.py", BOUND)
     assert "Markov's inequality for the mean loss" in package.run("-m", "latecomer", "bounds")
     told = package.run("-m", "latecomer", "bound", "markov", "empirical_risk=.01", "delta=.05")
     assert "0.2" in told

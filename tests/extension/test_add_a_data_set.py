@@ -45,7 +45,7 @@ except InputError as error:
 
 
 @pytest.mark.slow
-def test_one_file_opens_every_door(package):
+def test_one_file_opens_every_door_and_the_command_line(package):
     package.write("eval/datasets/readers/wine.py", READER)
     shape, novel, recipe, refused = package.run("-c", DOORS).splitlines()
     assert shape == "3 (178, 13)"
@@ -53,11 +53,6 @@ def test_one_file_opens_every_door(package):
     assert recipe == "It comes with Python."
     assert refused == "data.root is no key of data set wine, which takes no keys"
     assert len(package.written) == 1
-
-
-@pytest.mark.slow
-def test_the_command_line_lists_and_explains_it(package):
-    package.write("eval/datasets/readers/wine.py", READER)
     listed = package.run("-m", "latecomer", "datasets", "--long")
     assert "178 wines of three growers" in listed
     told = package.run("-m", "latecomer", "datasets", "wine", "--long")

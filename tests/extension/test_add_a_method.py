@@ -45,13 +45,6 @@ class Median(AveragedWeights):
         self.refuse_predictor(predictor)
         return predict_with(task, part(state.server, "target"))
 '''
-STUDY = """
-study: median
-data: {name: digits}
-split: {kind: by_class, clients: 20, classes_per_client: 5, novel: 5, validation: 0}
-methods: [{name: median, local_lr: 0.02}]
-train: {rounds: 2, cohort: 5, local_steps: 2, batch_size: 8}
-"""
 SAY = """
 import sys
 from latecomer.models.methods import METHODS
@@ -78,11 +71,10 @@ def test_one_file_is_listed_cited_and_shown(package):
     assert len(package.written) == 1
 
 
-def test_a_file_outside_the_package_is_cited_without_being_there(tmp_path):
+def test_a_file_outside_the_package_is_cited_without_being_there(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(METHOD, "utf-8")
-    text = STUDY.replace("name: median", 'name: "mine.py:Median"')
-    (tmp_path / "mine.yaml").write_text(text, "utf-8")
-    study = load_study(tmp_path / "mine.yaml")
+    monkeypatch.chdir(tmp_path)
+    study = load_study("quickstart", ['methods=[{name: "mine.py:Median", local_lr: 0.02}]'])
     (tmp_path / "run").mkdir()
     write_environment(tmp_path / "run", study, {})
     told = json.loads((tmp_path / "run" / "env.json").read_text("utf-8"))
@@ -97,7 +89,6 @@ def test_one_file_trains_and_is_reported(package):
     package.write("models/methods/median.py", METHOD)
     listed = json.loads(package.run("-m", "latecomer", "methods", "--json"))
     assert [one["paper"] for one in listed if one["name"] == "median"] == ["Yin et al., ICML 2018"]
-    (package.root / "median.yaml").write_text(STUDY, "utf-8")
-    package.run("-m", "latecomer", "run", "median.yaml", "--out", "run", "--workers", "1")
-    assert "FedAvg (median)" in (package.root / "run" / "report.html").read_text("utf-8")
+    page = package.run_study("methods: [{name: median, local_lr: 0.02}]")
+    assert "FedAvg (median)" in page
     assert "yin2018" in (package.root / "run" / "references.bib").read_text("utf-8")

@@ -1,7 +1,6 @@
 """A metric of every served client is a measure that computes it, and a section that shows it."""
 
 import csv
-import html
 
 import pytest
 
@@ -65,27 +64,17 @@ def _calibration(material):
 
 CALIBRATION = Section("calibration", _calibration, title="Confidence of new clients' models")
 '''
-STUDY = """
-study: confidence
-data: {name: digits}
-split: {kind: iid, clients: 20, novel: 5, validation: 0}
-methods: [{name: fedavg, local_lr: 0.02}]
-train: {rounds: 2, cohort: 5, local_steps: 2, batch_size: 8}
-evaluation: {measures: [calibration_error]}
-"""
 
 
 @pytest.mark.nightly
 def test_a_measure_and_a_section_bring_it_from_study_to_page(package):
     package.write("eval/measures/kinds/calibration.py", METRIC)
     package.write("reports/accuracy/calibration.py", SECTION)
-    (package.root / "confidence.yaml").write_text(STUDY, "utf-8")
-    package.run("-m", "latecomer", "run", "confidence.yaml", "--out", "run", "--workers", "1")
+    page = package.run_study("evaluation: {measures: [calibration_error]}")
     with (package.root / "run" / "rows.csv").open(encoding="utf-8", newline="") as file:
         found = [row for row in csv.DictReader(file) if row["metric"] == "calibration_error"]
     values = [float(row["value"]) for row in found]
     assert len(values) == 5
     assert 0 <= min(values) <= max(values) <= 1
-    page = html.unescape((package.root / "run" / "report.html").read_text("utf-8"))
     assert "Confidence of new clients' models" in page
     assert len(package.written) == 2

@@ -44,14 +44,6 @@ try:
 except InputError as error:
     print(str(error).splitlines()[-1])
 """
-STUDY = """
-study: hoeffding
-data: {name: digits}
-split: {kind: iid, clients: 20, novel: 5, validation: 0}
-methods: [{name: fedavg, local_lr: 0.02}]
-train: {rounds: 2, cohort: 5, local_steps: 2, batch_size: 8}
-bounds: [seen_hoeffding]
-"""
 
 
 @pytest.mark.slow
@@ -67,7 +59,6 @@ def test_one_file_opens_every_door(package, quickstart_ids):
 @pytest.mark.nightly
 def test_a_cell_computes_it_and_the_page_names_it(package):
     package.write("eval/measures/kinds/seen_hoeffding.py", PUBLISHED)
-    (package.root / "seen_hoeffding.yaml").write_text(STUDY, "utf-8")
-    package.run("-m", "latecomer", "run", "seen_hoeffding.yaml", "--out", "run", "--workers", "1")
+    page = package.run_study("bounds: [seen_hoeffding]")
     assert ",seen_hoeffding,price," in (package.root / "run" / "rows.csv").read_text("utf-8")
-    assert "seen clients, Hoeffding" in (package.root / "run" / "report.html").read_text("utf-8")
+    assert "seen clients, Hoeffding" in page

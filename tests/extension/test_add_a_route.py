@@ -1,7 +1,5 @@
 """A route to certificates is one file: studies, cells, sentences and figures know it by that."""
 
-import html
-
 import pytest
 
 ROUTE = '''
@@ -81,14 +79,6 @@ print(route_of("r9:hoeffding"), bound_name("r9:hoeffding"), ROUTES["r9"].colour)
 told = dict(examples())["r0:product, finite pool, deterministic"]
 print(statement(told | {"bound": "r9:hoeffding"}))
 """
-STUDY = """
-study: ninth
-data: {name: digits}
-split: {kind: iid, clients: 40, certify: 10, novel: 10, validation: 0}
-methods: [{name: fedavg, local_lr: 0.02}]
-train: {rounds: 2, cohort: 5, local_steps: 2, batch_size: 8}
-certificates: [{route: r9}]
-"""
 
 
 @pytest.mark.slow
@@ -108,9 +98,7 @@ def test_one_file_opens_every_door(package, quickstart_ids):
 @pytest.mark.nightly
 def test_a_cell_follows_it_and_the_page_shows_it(package):
     package.write("eval/routes/kinds/r9.py", ROUTE)
-    (package.root / "ninth.yaml").write_text(STUDY, "utf-8")
-    package.run("-m", "latecomer", "run", "ninth.yaml", "--out", "run", "--workers", "1")
-    rows = (package.root / "run" / "rows.csv").read_text("utf-8")
-    assert "r9:hoeffding" in rows
-    page = html.unescape((package.root / "run" / "report.html").read_text("utf-8"))
+    split = "split: {kind: iid, clients: 40, certify: 10, novel: 10, validation: 0}"
+    page = package.run_study(f"{split}\ncertificates: [{{route: r9}}]")
+    assert "r9:hoeffding" in (package.root / "run" / "rows.csv").read_text("utf-8")
     assert "Hoeffding's inequality (R9)" in page

@@ -42,7 +42,7 @@ print(statement(dict(examples())["r0:hoeffding, finite pool, deterministic"]))
 
 
 @pytest.mark.slow
-def test_one_file_opens_every_door(package):
+def test_one_file_opens_every_door_and_the_command_line(package):
     package.write("certify/rules/hoeffding.py", RULE)
     chosen, alone, best, name, sentence = package.run("-c", DOORS).splitlines()
     assert chosen == "hoeffding ('product', 'hoeffding')"
@@ -54,11 +54,6 @@ def test_one_file_opens_every_door(package):
     assert "over the choice of these 30 clients, the mean error over the 40 clients" in sentence
     assert "it holds for their expected errors" in sentence
     assert len(package.written) == 1
-
-
-@pytest.mark.slow
-def test_the_command_line_certifies_by_it(package):
-    package.write("certify/rules/hoeffding.py", RULE)
     table = package.root / "losses.csv"
     table.write_text("client,loss\n" + "".join(f"{i},0.1\n" for i in range(30)), "utf-8")
     asked = ("certify", str(table), "--rule", "hoeffding")

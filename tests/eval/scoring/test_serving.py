@@ -287,7 +287,7 @@ def test_scores_side_by_side_are_those_one_after_another(
 def test_a_drawn_model_is_measured_by_the_mean_over_all(federation, task, trained, classes):
     method, state = trained["pfl_sampled"]
     scores = scores_of(trained, task, federation.novel, "pfl_sampled", classes=classes)
-    seen = [method.weights_of(task, state, i) for i in range(len(federation.seen.clients))]
+    seen = [method.own_model(task, state, i) for i in range(len(federation.seen.clients))]
     for place, score in enumerate(scores):
         clients = federation.novel.clients
         support, query = clients.support_of(place), clients.query_of(place)

@@ -5,37 +5,21 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from formula_federation import image_task
 from torch.nn import functional as F
 
-from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import Checkpoint, RoundLog, train
-from latecomer.models.methods import METHODS, make_method
+from latecomer.models.methods import make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import targets
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.state import Params, State
-from latecomer.models.task.task import Task, make_task
+from latecomer.models.task.state import State
 
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
-CPU = torch.device("cpu")
-CASES: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in METHODS if make_method(name).local.lr > 0),
-    ("per_fedavg", {"variant": "hessian_free"}),
-    ("pefll", {"posterior": "gaussian"}),
-    ("fedavg", {"clip_norm": 0.3}),
-]
 HERE = torch.backends.mkldnn.is_available()
 
 pytestmark = pytest.mark.skipif(not HERE, reason="torch was built without oneDNN")
-
-
-def image_task(dtype: torch.dtype = torch.float32, target: str | nn.Module = "auto") -> Task:
-    size = {"hidden": 1, "width": 10}
-    return make_task(
-        input_shape=(1, 8, 8), n_classes=4, hypernetwork=size, dtype=dtype, target=target
-    )
 
 
 @pytest.fixture
@@ -50,27 +34,6 @@ def layouts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     monkeypatch.setattr(F, "conv2d", watched)
     return seen
-
-
-@pytest.mark.parametrize(("name", "settings"), CASES)
-def test_a_round_changes_every_client_as_the_serial_path_does(
-    name: str, settings: dict[str, Any], images: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    method, changes, logs = make_method(name, **settings), [], []
-    finish = type(method).finish
-
-    def recorded(self: Method, task: Task, state: State, cohort: Any, start: Any, final: Params):  # type: ignore[no-untyped-def]
-        changes.append(torch.cat([(final[k] - v).flatten(1) for k, v in start.params.items()], 1))
-        return finish(self, task, state, cohort, start, final)
-
-    monkeypatch.setattr(type(method), "finish", recorded)
-    config = replace(CONFIG, rounds=1)
-    for path in ("serial", "blocked"):
-        train(method, image_task(), images, config, seed=1, path=path, on_round=logs.append)
-    assert [(log.path, log.reason) for log in logs] == [("serial", ""), ("blocked", "")]
-    serial, blocked = changes[0], changes[len(changes) // 2]
-    assert float(serial.norm(dim=1).min()) > 0
-    assert float(((blocked - serial).norm(dim=1) / serial.norm(dim=1)).max()) <= 1e-4
 
 
 @pytest.mark.parametrize(

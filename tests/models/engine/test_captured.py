@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from formula_federation import NEEDS_GPU
 from torch import Tensor, nn
 
 from latecomer.eval.devices import claim
@@ -18,7 +19,7 @@ from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task, make_task
 
-NEEDS_GPU = [
+GPU = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from formula_federation import NEEDS_GPU, image_task, images
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -29,11 +30,6 @@ from latecomer.models.task.state import State, move
 from latecomer.models.task.task import Task, make_task
 
 META, CUDA = torch.device("meta"), torch.device("cuda")
-NEEDS_GPU = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
-]
-
 # What is computed on the host by its nature, and why a round of theirs waits.
 ON_HOST = {
     "fedma": "units are matched by the Hungarian algorithm",
@@ -46,7 +42,6 @@ CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
 # Every operation on ``meta`` takes a quarter of a millisecond; steps after the first, which has no
 # momentum yet, and clients after the second ask for nothing that those have not asked for.
 ON_META = TrainConfig(rounds=3, cohort=2, local_steps=3, batch_size=4)
-SIZES = (3, 20, 7, 11, 5, 1, 9)
 CASES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in METHODS),
     ("per_fedavg", {"variant": "hessian_free"}),
@@ -56,23 +51,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("odpfl_hn", {"training": "two_phase"}),
     ("odpfl_hn", {"encoder": "dss"}),
 ]
-
-
-def images(dtype: torch.dtype = torch.float32) -> Clients:
-    """Noisy images of side 8, clients of several sizes."""
-    draw, each, n = torch.Generator().manual_seed(0), max(SIZES) + 4, len(SIZES)
-    rows = torch.arange(n * each).view(n, each)
-    return Clients(
-        x=torch.randn(n * each, 1, 8, 8, generator=draw, dtype=dtype),
-        y=torch.randint(4, (n * each,), generator=draw),
-        support=rows[:, : max(SIZES)].contiguous(),
-        support_sizes=torch.tensor(SIZES),
-        query=rows[:, max(SIZES) :].contiguous(),
-        query_sizes=torch.full((n,), 4),
-        ids=torch.arange(100, 100 + n),
-        mean=torch.zeros((), dtype=dtype),
-        sd=torch.ones((), dtype=dtype),
-    )
 
 
 def placed(clients: Clients, device: torch.device) -> Clients:
@@ -129,11 +107,6 @@ def a_task_with_dropout() -> Task:
         net = targets.DenseNet((1, 8, 8), 4, dense=(12, 10), dropout=0.2)
     size = {"hidden": 1, "width": 10}
     return make_task(input_shape=(1, 8, 8), n_classes=4, target=net, hypernetwork=size)
-
-
-def a_task() -> Task:
-    size = {"hidden": 1, "width": 10}
-    return make_task(input_shape=(1, 8, 8), n_classes=4, hypernetwork=size)
 
 
 @pytest.mark.parametrize("path", ["vectorised", "serial"])
@@ -205,7 +178,7 @@ def look_at_a_round(
     if case(name, settings) in ON_HOST:
         pytest.skip(ON_HOST[case(name, settings)])
     method, here = make_method(name, **settings), images()
-    task = a_task() if task is None else task
+    task = image_task() if task is None else task
     on_host = Schedule(3, here, ON_META)
     first = on_host.cohort(0, method.batches_per_step)
     state = method.init(task, here, first, on_host.initial_noise())
@@ -227,7 +200,7 @@ def look_at_a_round(
 
 
 def test_what_would_make_the_host_wait_is_noticed() -> None:
-    task, here = a_task(), images()
+    task, here = image_task(), images()
     schedule = Schedule(3, here, CONFIG)
     state = FedAvg().init(task, here, schedule.cohort(0), schedule.initial_noise())
     state, clients = State(move(state.server, META)), placed(here, META)
@@ -291,7 +264,7 @@ def test_divergence_off_the_cpu_names_the_client_and_not_what_it_broke(
 
 def run_once(method: Any, patch: pytest.MonkeyPatch, elsewhere: property) -> None:
     """Take a round of clients that say they lie on another device."""
-    task, clients = a_task(), images()
+    task, clients = image_task(), images()
     schedule = Schedule(0, clients, CONFIG)
     cohort = schedule.cohort(0)
     state = method.init(task, clients, cohort, schedule.initial_noise())
@@ -309,7 +282,7 @@ def test_a_round_does_not_synchronise_with_a_gpu(
 ) -> None:
     if case(name, settings) in ON_HOST:
         pytest.skip(ON_HOST[case(name, settings)])
-    method, task, clients = make_method(name, **settings), a_task(), placed(images(), CUDA)
+    method, task, clients = make_method(name, **settings), image_task(), placed(images(), CUDA)
     schedule = Schedule(3, clients, CONFIG)
     first = schedule.cohort(0, method.batches_per_step)
     state = method.init(task, clients, first, schedule.initial_noise())
@@ -336,7 +309,7 @@ def test_a_round_does_not_synchronise_with_a_gpu(
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
 def test_stopping_and_going_on_changes_nothing(device: str) -> None:
     claim(device)
-    clients, task = placed(images(), torch.device(device)), a_task()
+    clients, task = placed(images(), torch.device(device)), image_task()
     method, kept = make_method("pefll"), []
     whole = train(
         method,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +15,7 @@ from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import targets
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import State, part
+from latecomer.models.task.state import part
 from latecomer.models.task.targets import DenseNet
 from latecomer.models.task.task import Task, make_task
 
@@ -34,38 +33,6 @@ def make(dropout: float = 0.2, dtype: torch.dtype = torch.float64) -> Task:
         target=net,
         hypernetwork={"hidden": 1, "width": 10},
         dtype=dtype,
-    )
-
-
-def assert_alike(left: State, right: State, tolerance: float) -> None:
-    for one, other in ((left.server, right.server), (left.clients, right.clients)):
-        assert list(one) == list(other)
-        for key, value in one.items():
-            torch.testing.assert_close(other[key], value, rtol=tolerance, atol=tolerance)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        *((name, {}) for name in METHODS if make_method(name).local.lr > 0),
-        ("per_fedavg", {"variant": "hessian_free"}),
-        ("pefll", {"posterior": "gaussian"}),
-        ("odpfl_hn", {"training": "two_phase"}),
-    ],
-)
-def test_both_paths_of_every_method_drop_the_same_units(
-    make_population: Population, name: str, settings: dict[str, Any]
-) -> None:
-    method, clients = make_method(name, **settings), make_population(SIZES, dtype=torch.float64)
-    states = [
-        train(method, make(), clients, CONFIG, seed=4, path=path, chunk_size=size)
-        for path, size in (("serial", None), ("vectorised", None), ("vectorised", 3))
-    ]
-    assert_alike(states[0], states[1], 1e-9)
-    assert_alike(states[0], states[2], 1e-9)
-    whole = train(method, make(0.0), clients, CONFIG, seed=4)
-    assert any(not torch.equal(v, whole.server[k]) for k, v in states[0].server.items()) or any(
-        not torch.equal(v, whole.clients[k]) for k, v in states[0].clients.items()
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import same
 
 from latecomer.models.engine.schedule import Schedule
 from latecomer.models.engine.training import TrainConfig, admit, subset, train, train_on
@@ -15,14 +16,6 @@ from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=4, cohort=3, local_steps=2, batch_size=6)
 TWO = replace(CONFIG, rounds=2)
-
-
-def same(left: State, right: State) -> bool:
-    tables = ((left.server, right.server), (left.clients, right.clients))
-    return all(
-        one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
-        for one, other in tables
-    )
 
 
 def test_a_subset_holds_the_clients_asked_for_in_that_order(

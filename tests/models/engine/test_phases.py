@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from latecomer.models.engine.local_steps import LocalSGD, fine_tune
+from latecomer.models.engine.fine_tuning import Tuning, tune_each
+from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Context, Predictor
 from latecomer.models.engine.schedule import (
     Cohort,
@@ -151,9 +152,8 @@ def test_fine_tuning_a_part_leaves_the_rest(
     start = task.initial(torch.Generator().manual_seed(0))
 
     def tune(trained: tuple[str, ...] | None, **more: object) -> Params:
-        draw = torch.Generator().manual_seed(1)
-        rule = LocalSGD(0.05)
-        return fine_tune(task, start, support, rule, 9, 4, draw, trained=trained, **more)  # type: ignore[arg-type]
+        tuning = Tuning(LocalSGD(0.05), 9, 4, trained, **more)  # type: ignore[arg-type]
+        return tune_each(task, [start], [support], tuning, [torch.Generator().manual_seed(1)])[0]
 
     tuned = tune(head_names(task))
     assert {k for k in start if not torch.equal(tuned[k], start[k])} == set(head_names(task))

@@ -52,9 +52,7 @@ def test_seeds_and_rounds_differ(make_population: Callable[..., Clients]) -> Non
     assert len(drawn) == 9
 
 
-def test_more_batches_a_step_leave_the_first_alone(
-    make_population: Callable[..., Clients],
-) -> None:
+def test_more_batches_a_step_leave_the_first_alone(make_population: Callable[..., Clients]) -> None:
     schedule = Schedule(0, make_population(), CONFIG)
     one, two = schedule.cohort(2, 1), schedule.cohort(2, 2)
     assert torch.equal(one.members, two.members)
@@ -93,9 +91,7 @@ def test_descriptor_batch_is_no_training_batch(make_population: Callable[..., Cl
     assert not torch.equal(cohort.descriptor_rows, cohort.rows[:, 0, 0])
 
 
-def test_every_client_is_drawn_about_equally_often(
-    make_population: Callable[..., Clients],
-) -> None:
+def test_every_client_is_drawn_about_equally_often(make_population: Callable[..., Clients]) -> None:
     schedule = Schedule(0, make_population((4,) * 10), CONFIG)
     counts = torch.zeros(10)
     for number in range(500):

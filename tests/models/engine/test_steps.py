@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from latecomer.models.engine import local_steps
-from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm, fine_tune, local_sgd
+from latecomer.models.engine.fine_tuning import Tuning, tune_each
+from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm, local_sgd
 from latecomer.models.engine.optimizers import adamw, adamw_memory, sgd, sgd_memory
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params
@@ -223,8 +224,8 @@ def test_fine_tuning_lowers_the_loss_and_follows_its_generator(
     start = task.initial(torch.Generator().manual_seed(0))
 
     def tune(seed: int) -> Params:
-        draw = torch.Generator().manual_seed(seed)
-        return fine_tune(task, start, support, LocalSGD(0.05), 30, 4, draw)
+        tuning, draws = Tuning(LocalSGD(0.05), 30, 4), [torch.Generator().manual_seed(seed)]
+        return tune_each(task, [start], [support], tuning, draws)[0]
 
     first, again, other = tune(1), tune(1), tune(2)
     assert all(torch.equal(first[key], again[key]) for key in first)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from formula_federation import same
 from torch import Tensor, nn
 
 from latecomer.models.engine.method import Method
@@ -46,14 +47,6 @@ def with_dropout() -> Task:
     net = DenseNet((6,), 4, dense=(12, 10), dropout=0.2)
     small = {"hidden": 1, "width": 20}
     return make_task(input_shape=(6,), n_classes=4, target=net, hypernetwork=small)
-
-
-def same(left: State, right: State) -> bool:
-    pairs = (left.server, right.server), (left.clients, right.clients)
-    return all(
-        list(one) == list(other) and all(torch.equal(one[key], other[key]) for key in one)
-        for one, other in pairs
-    )
 
 
 def served(method: Method, task: Task, state: State, clients: Clients) -> list[Tensor]:

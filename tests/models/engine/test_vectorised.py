@@ -1,19 +1,17 @@
 """The vectorised path: the serial path's results, method by method and net by net."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import pytest
 import torch
+from formula_federation import NEEDS_GPU, apart, assert_alike, image_task, images, recorded_changes
 from torch import Tensor, nn
 
 from latecomer.eval.devices import claim
-from latecomer.models.engine.local_steps import LocalSGD, local_sgd
-from latecomer.models.engine.method import Context, Method, Predictor, predict_with
+from latecomer.models.engine.method import Context, Predictor, predict_with
 from latecomer.models.engine.schedule import Phase, Stage, TrainConfig
 from latecomer.models.engine.training import DivergedError, RoundLog, train
-from latecomer.models.engine.vectorised import cohort_sgd
 from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
@@ -25,7 +23,6 @@ from latecomer.models.task.targets import TARGETS
 from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
-SIZES = (3, 20, 7, 11, 5, 1, 9)
 # Other variants whose objective or state differs from the defaults'.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("per_fedavg", {"variant": "hessian_free"}),
@@ -34,36 +31,12 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("fedprox", {"mu": 2.0}),
     ("fedavg", {"clip_norm": 0.3}),
 ]
-NEEDS_GPU = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
-]
 DEVICES = ["cpu", pytest.param("cuda", marks=NEEDS_GPU)]
 CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS] + VARIANTS
-
-Population = Callable[..., Clients]
-
-
-def images(sizes: tuple[int, ...] = SIZES, dtype: torch.dtype = torch.float64) -> Clients:
-    """Noisy images of side 8 around four class means, two classes a client."""
-    draw, each = torch.Generator().manual_seed(0), max(sizes) + 4
-    n = len(sizes)
-    client = torch.arange(n).repeat_interleave(each)
-    y = (torch.arange(each).repeat(n) % 2 + client) % 4
-    centres = torch.randn(4, 1, 8, 8, generator=draw, dtype=torch.float64)
-    noise = torch.randn(n * each, 1, 8, 8, generator=draw, dtype=torch.float64)
-    rows = torch.arange(n * each).view(n, each)
-    return Clients(
-        x=(centres[y] + 0.5 * noise).to(dtype),
-        y=y,
-        support=rows[:, : max(sizes)].contiguous(),
-        support_sizes=torch.tensor(sizes),
-        query=rows[:, max(sizes) :].contiguous(),
-        query_sizes=torch.full((n,), 4),
-        ids=torch.arange(100, 100 + n),
-        mean=torch.zeros((), dtype=dtype),
-        sd=torch.ones((), dtype=dtype),
-    )
+CLIENTS, TASK = images(dtype=torch.float64), image_task(torch.float64)
+NEEDS_ONEDNN = pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN"
+)
 
 
 def on(device: str, clients: Clients) -> Clients:
@@ -74,35 +47,16 @@ def on(device: str, clients: Clients) -> Clients:
     return replace(clients, **there)
 
 
-def image_task(dtype: torch.dtype = torch.float64) -> Task:
-    size = {"hidden": 1, "width": 10}
-    return make_task(input_shape=(1, 8, 8), n_classes=4, hypernetwork=size, dtype=dtype)
-
-
-def tables(state: State) -> Iterator[tuple[str, Tensor]]:
-    yield from state.server.items()
-    yield from ((f"client {key}", value) for key, value in state.clients.items())
-
-
-def assert_alike(left: State, right: State, tolerance: float) -> None:
-    found = dict(tables(right))
-    assert [key for key, _ in tables(left)] == list(found)
-    for key, value in tables(left):
-        torch.testing.assert_close(
-            found[key], value, rtol=tolerance, atol=tolerance, msg=lambda m, key=key: f"{key}: {m}"
-        )
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_three_rounds_in_double_precision(name: str, settings: dict[str, Any], device: str) -> None:
-    method, clients, logs = make_method(name, **settings), on(device, images()), []
+    method, clients, logs = make_method(name, **settings), on(device, CLIENTS), []
     # The third step is the second with momentum: more repeat it.
     config = replace(CONFIG, local_steps=3)
     states = [
         train(
             method,
-            image_task(),
+            TASK,
             clients,
             config,
             seed=4,
@@ -121,25 +75,23 @@ def test_three_rounds_in_double_precision(name: str, settings: dict[str, Any], d
         assert other.loss == pytest.approx(serial.loss, rel=1e-9)
 
 
+@pytest.mark.parametrize("path", ["vectorised", pytest.param("blocked", marks=NEEDS_ONEDNN)])
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", [name for name in METHODS if make_method(name).local.lr > 0])
+@pytest.mark.parametrize(
+    ("name", "settings"), [case for case in CASES if make_method(case[0]).local.lr > 0]
+)
 def test_first_change_of_the_weights_in_single_precision(
-    name: str, device: str, monkeypatch: pytest.MonkeyPatch
+    name: str, settings: dict[str, Any], device: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    method, changes = make_method(name), []
-    finish = type(method).finish
-
-    def recorded(self: Method, task: Task, state: State, cohort: Any, start: Any, final: Params):  # type: ignore[no-untyped-def]
-        changes.append(torch.cat([(final[k] - v).flatten(1) for k, v in start.params.items()], 1))
-        return finish(self, task, state, cohort, start, final)
-
-    monkeypatch.setattr(type(method), "finish", recorded)
-    config, clients = replace(CONFIG, rounds=1), on(device, images(dtype=torch.float32))
-    for path in ("serial", "vectorised"):
-        train(method, image_task(torch.float32), clients, config, seed=1, path=path)
-    serial, vectorised = changes[0], changes[len(changes) // 2]
-    assert float(serial.norm(dim=1).min()) > 0
-    assert float(((vectorised - serial).norm(dim=1) / serial.norm(dim=1)).max()) <= 1e-4
+    if (path, device) == ("blocked", "cuda"):
+        pytest.skip("oneDNN is for a CPU")
+    method, logs = make_method(name, **settings), list[RoundLog]()
+    changes = recorded_changes(method, monkeypatch)
+    config, clients = replace(CONFIG, rounds=1), on(device, images())
+    for taken in ("serial", path):
+        train(method, image_task(), clients, config, seed=1, path=taken, on_round=logs.append)
+    assert [(log.path, log.reason) for log in logs] == [("serial", ""), (path, "")]
+    assert apart(changes[len(changes) // 2], changes[0]) <= 1e-4
 
 
 @pytest.mark.slow
@@ -148,8 +100,8 @@ def test_first_change_of_the_weights_in_single_precision(
     [("fedavg", {"local_lr": 0.02}), ("pefll", {"local_lr": 0.02, "server_lr": 2e-3})],
 )
 def test_accuracy_after_training_in_single_precision(name: str, settings: dict[str, Any]) -> None:
-    method, clients = make_method(name, **settings), images((20,) * 25, torch.float32)
-    task, config = image_task(torch.float32), replace(CONFIG, rounds=25)
+    method, clients = make_method(name, **settings), images((20,) * 25, queries=4)
+    task, config = image_task(), replace(CONFIG, rounds=25)
     right = []
     for path in ("serial", "vectorised", "blocked"):
         state = train(method, task, clients, config, seed=0, path=path)
@@ -228,34 +180,10 @@ def test_foreign_nets_train_alike() -> None:
     check_net(net, (1, 8, 8))
     task = make_task(input_shape=(1, 8, 8), n_classes=4, target=net, dtype=torch.float64)
     states = [
-        train(FedAvg(), task, images(), CONFIG, seed=0, path=path)
+        train(FedAvg(), task, CLIENTS, CONFIG, seed=0, path=path)
         for path in ("serial", "vectorised")
     ]
     assert_alike(*states, 1e-9)
-
-
-def test_clipping_is_each_clients_own() -> None:
-    draw = torch.Generator().manual_seed(0)
-    start = {
-        "a": torch.randn(4, 3, 2, generator=draw, dtype=torch.float64),
-        "b": torch.randn(4, generator=draw, dtype=torch.float64),
-    }
-    steep = torch.tensor([0.01, 1.0, 30.0, 1000.0], dtype=torch.float64)
-    rule = LocalSGD(lr=0.01, momentum=0.9, weight_decay=0.1, clip=1.5)
-
-    def bumpy(p: Params, step: int) -> Tensor:
-        return (step + 1) * (p["a"].sin().sum((-1, -2)) + p["b"] ** 2)
-
-    reached, sums = cohort_sgd(lambda p, t: steep * bumpy(p, t), start, n_steps=5, rule=rule)
-    for place in range(4):
-
-        def own(p: Params, step: int, factor: Tensor = steep[place]) -> Tensor:
-            return factor * bumpy(p, step)
-
-        expected, mean = local_sgd(own, row(start, place), n_steps=5, rule=rule)
-        assert sums[place].item() == pytest.approx(5 * mean.item())
-        for key, value in expected.items():
-            torch.testing.assert_close(reached[key][place], value, rtol=1e-12, atol=1e-14)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +221,7 @@ class Outsider(AveragedWeights):
 
 def test_phases_stages_and_contexts() -> None:
     states = [
-        train(Outsider(), image_task(), images(), CONFIG, seed=0, path=path, chunk_size=3)
+        train(Outsider(), TASK, CLIENTS, CONFIG, seed=0, path=path, chunk_size=3)
         for path in ("serial", "vectorised")
     ]
     assert_alike(*states, 1e-9)
@@ -314,7 +242,7 @@ class Branching(Outsider):
 def test_what_cannot_be_vectorised_trains_serially_and_says_why() -> None:
     logs: list[RoundLog] = []
     states = [
-        train(Branching(), image_task(), images(), CONFIG, seed=0, path=path, on_round=logs.append)
+        train(Branching(), TASK, CLIENTS, CONFIG, seed=0, path=path, on_round=logs.append)
         for path in ("serial", "vectorised")
     ]
     assert_alike(*states, 0)
@@ -327,11 +255,11 @@ def test_what_cannot_be_vectorised_trains_serially_and_says_why() -> None:
 
 
 def test_divergence_names_the_client() -> None:
-    clients = images()
+    clients = CLIENTS
     errors = []
     for path in ("serial", "vectorised"):
         with pytest.raises(DivergedError) as caught:
-            train(FedAvg(local_lr=1e200), image_task(), clients, CONFIG, seed=0, path=path)
+            train(FedAvg(local_lr=1e200), TASK, clients, CONFIG, seed=0, path=path)
         errors.append((caught.value.method, caught.value.round, caught.value.client))
     assert errors[0] == errors[1]
 
@@ -347,4 +275,4 @@ def test_divergence_names_the_client() -> None:
 )
 def test_mistakes_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        train(FedAvg(), image_task(), images(), CONFIG, seed=0, **given)
+        train(FedAvg(), TASK, CLIENTS, CONFIG, seed=0, **given)

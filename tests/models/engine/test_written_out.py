@@ -15,7 +15,7 @@ from latecomer.models.engine.local_steps import LocalSGD, local_sgd
 from latecomer.models.engine.method import Context, Method
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import initial_state, train
-from latecomer.models.engine.vectorised import has_written_slopes, slopes_sgd
+from latecomer.models.engine.vectorised import cohort_sgd, has_written_slopes, slopes_sgd
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.fedprox import FedProx
@@ -37,6 +37,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("fedavg", {"clip_norm": 0.3}),
     ("ditto", {"clip_norm": 0.3, "lam": 3.0}),
     ("apfl", {"clip_norm": 0.3}),
+    ("odpfl_hn", {"training": "two_phase"}),
 ]
 CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS] + VARIANTS
 # Batches of 4 are drawn from most clients; in batches of 32 everyone's samples are repeated.
@@ -218,7 +219,8 @@ def test_weighted_samples_have_the_gradient_of_the_minibatch() -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_clipping_is_each_clients_own_and_each_parts() -> None:
+@pytest.mark.parametrize("written", [True, False])
+def test_clipping_is_each_clients_own_and_each_parts(written: bool) -> None:
     draw = torch.Generator().manual_seed(0)
     start = {
         "a": torch.randn(4, 3, 2, generator=draw, dtype=torch.float64),
@@ -234,7 +236,12 @@ def test_clipping_is_each_clients_own_and_each_parts() -> None:
         of_a = (steep * (step + 1)).view(4, 1, 1) * p["a"].cos()
         return steep * bumpy(p, step), {"own.a": steep * (step + 1) * 2 * p["own.a"], "a": of_a}
 
-    reached, sums = slopes_sgd(slopes, start, n_steps=5, rule=rule)
+    how = {"n_steps": 5, "rule": rule}
+    reached, sums = (
+        slopes_sgd(slopes, start, **how)
+        if written
+        else cohort_sgd(lambda p, step: steep * bumpy(p, step), start, **how)
+    )
     for place in range(4):
 
         def own(p: Params, step: int, factor: Tensor = steep[place]) -> Tensor:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from formula_federation import generator
 from torch import Tensor
 
 from latecomer.models.engine.schedule import TrainConfig
@@ -35,10 +36,6 @@ class ClassCounter:
 
     def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         return x[..., : self.dim].mean(dim=1)
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def test_embeddings_are_class_proportions_and_stay_so(
@@ -143,10 +140,7 @@ def test_odpfl_hn_with_a_fixed_encoder_is_pfedhn_with_fixed_descriptors(
             module, "deep_sets", lambda task, dim, width=200: ClassCounter(dim), raising=False
         )
     task = make_task(
-        input_shape=(10,),
-        n_classes=4,
-        hypernetwork={"hidden": 1, "width": 20},
-        dtype=torch.float64,
+        input_shape=(10,), n_classes=4, hypernetwork={"hidden": 1, "width": 20}, dtype=torch.float64
     )
 
     def with_labels(clients: Clients) -> Clients:

@@ -1,10 +1,12 @@
 """One hypernetwork, target networks of several sizes: each as if it were alone."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from formula_federation import generator, images
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -31,6 +33,7 @@ SIZES = ("lenet-s", "lenet", "lenet-l")
 SIDE = 20
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=4, batch_size=4)
 SHORT = TrainConfig(rounds=2, cohort=3, local_steps=2, batch_size=4)
+pictures = partial(images, side=SIDE, dtype=torch.float64, means_seed=9)
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("pfedhn", {}),
     ("pfedhn", {"descriptors": "class_proportions"}),
@@ -42,10 +45,6 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 def make(target: str = "lenet-l", dtype: torch.dtype = torch.float64, **size: Any) -> Task:
     return make_task(
         input_shape=(1, SIDE, SIDE),
@@ -53,33 +52,6 @@ def make(target: str = "lenet-l", dtype: torch.dtype = torch.float64, **size: An
         target=target,
         hypernetwork={"hidden": 1, "width": 6, **size},
         dtype=dtype,
-    )
-
-
-def images(
-    sizes: tuple[int, ...] = (3, 20, 7, 11, 5, 1, 9),
-    *,
-    dtype: torch.dtype = torch.float64,
-    seed: int = 0,
-    n_own: int = 2,
-) -> Clients:
-    """Noisy images around four class means, ``n_own`` classes a client."""
-    draw, each, n = generator(seed), max(sizes) + 8, len(sizes)
-    client = torch.arange(n).repeat_interleave(each)
-    y = (torch.arange(each).repeat(n) % n_own + client) % 4
-    centres = torch.randn(4, 1, SIDE, SIDE, generator=generator(9), dtype=torch.float64)
-    noise = torch.randn(n * each, 1, SIDE, SIDE, generator=draw, dtype=torch.float64)
-    rows = torch.arange(n * each).view(n, each)
-    return Clients(
-        x=(centres[y] + 0.5 * noise).to(dtype),
-        y=y,
-        support=rows[:, : max(sizes)].contiguous(),
-        support_sizes=torch.tensor(sizes),
-        query=rows[:, max(sizes) :].contiguous(),
-        query_sizes=torch.full((n,), 8),
-        ids=torch.arange(100, 100 + n),
-        mean=torch.zeros((), dtype=dtype),
-        sd=torch.ones((), dtype=dtype),
     )
 
 
@@ -95,7 +67,7 @@ def padding(table: Params, shapes: dict[str, tuple[int, ...]]) -> Tensor:
 
 def test_a_round_is_the_chain_rule_over_nets_trained_alone() -> None:
     """The whole of a round, with no padding anywhere in the reference."""
-    task, clients = make(), images()
+    task, clients = make(), pictures()
     config = replace(CONFIG, rounds=1, cohort=6)
     method = make_method("pfedhn", sizes=SIZES, local_lr=0.05, server_lr=0.1, local_momentum=0.5)
     schedule = Schedule(3, clients, config)
@@ -161,7 +133,7 @@ def test_both_paths_agree_and_padding_stays_exactly_zero(
     name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = make_method(name, sizes=SIZES, local_lr=0.05, server_lr=0.1, **settings)
-    task, clients = make(), images()
+    task, clients = make(), pictures()
     found = recorded(method, monkeypatch)
     states = [
         train(method, task, clients, CONFIG, seed=4, path=path, chunk_size=size)
@@ -188,14 +160,14 @@ def test_both_paths_agree_and_padding_stays_exactly_zero(
 def test_one_size_is_the_method_without_sizes(
     name: str, settings: dict[str, Any], spectral: bool
 ) -> None:
-    task, clients = make("lenet", spectral=spectral), images()
+    task, clients = make("lenet", spectral=spectral), pictures()
     served = []
     for sizes in ((), ("lenet",)):
         method = make_method(name, sizes=sizes, **settings)
         state = train(method, task, clients, SHORT, seed=2)
         x, support = clients.query_of(0).x, clients.support_of(0)
         seen = method.serve(task, state, 3, support, generator=generator())(x)
-        novel = images(seed=5).support_of(1)
+        novel = pictures(seed=5).support_of(1)
         short = {"novel_rounds": 1, "novel_steps": 2} if method.trains_newcomers else {}
         quick: Any = replace(method, **short)
         served.append((seen, quick.personalize(task, state, novel, generator=generator())(x)))
@@ -205,7 +177,7 @@ def test_one_size_is_the_method_without_sizes(
 
 def test_a_size_learns_from_its_own_clients_and_all_share_the_trunk() -> None:
     method = make_method("pfedhn", sizes=SIZES, server_weight_decay=0.0)
-    task, clients = make(), images()
+    task, clients = make(), pictures()
     schedule = Schedule(0, clients, CONFIG)
     cohort = schedule.cohort(0)
     only = torch.tensor([0, 3])  # of the first size, both
@@ -222,7 +194,7 @@ def test_a_size_learns_from_its_own_clients_and_all_share_the_trunk() -> None:
 
 
 def test_seen_clients_get_sizes_in_turn_whatever_the_seed_and_the_method() -> None:
-    clients = images((4,) * 8)
+    clients = pictures((4,) * 8)
     for name, seed in (("pfedhn", 0), ("pfedhn", 5), ("pfl_nearest", 0)):
         method = make_method(name, sizes=SIZES)
         state = train(method, make(), clients, replace(CONFIG, rounds=1), seed=seed)
@@ -238,10 +210,10 @@ def test_newcomers_are_served_the_declared_size(name: str, novel_size: str, size
     settings |= {"head_layers": 3} if name == "pfedhn_pc" else {}
     method = make_method(name, sizes=SIZES, novel_size=novel_size, **settings)
     task = make()
-    state = train(method, task, images(), replace(CONFIG, rounds=1), seed=0)
+    state = train(method, task, pictures(), replace(CONFIG, rounds=1), seed=0)
     expected = "lenet-l" if novel_size == "largest" else novel_size
     assert method.target_of(state, None) == expected
-    novel = images((size,), n_own=1, seed=3).support_of(0)
+    novel = pictures((size,), n_own=1, seed=3).support_of(0)
     served = method.personalize(task, state, novel, generator=generator())
     assert isinstance(served, FixedWeights)
     shapes = shapes_of(task, expected)
@@ -255,9 +227,9 @@ def test_newcomers_are_served_the_declared_size(name: str, novel_size: str, size
 @pytest.mark.parametrize("name", ["pfl_sampled", "pfl_nearest", "pfl_ensemble"])
 def test_foreign_models_of_any_size_serve_without_labels(name: str) -> None:
     method, task = make_method(name, sizes=SIZES), make()
-    state = train(method, task, images(), replace(CONFIG, rounds=1), seed=0)
+    state = train(method, task, pictures(), replace(CONFIG, rounds=1), seed=0)
     assert method.target_of(state, None) == ""
-    support, x = images(seed=3).support_of(1), images().query_of(0).x
+    support, x = pictures(seed=3).support_of(1), pictures().query_of(0).x
     poisoned = Samples(support.x, (support.labels() + 1) % 4)
     given = (support, Samples(support.x, None), poisoned)
     logits = [method.personalize(task, state, s, generator=generator(1))(x) for s in given]
@@ -268,7 +240,7 @@ def test_foreign_models_of_any_size_serve_without_labels(name: str) -> None:
 
 def test_smallest_clients_train() -> None:
     method = make_method("pfedhn_pc", sizes=SIZES)
-    state = train(method, make(), images((1, 2, 1, 9, 1), n_own=1), CONFIG, seed=0)
+    state = train(method, make(), pictures((1, 2, 1, 9, 1), n_own=1), CONFIG, seed=0)
     assert all(bool(v.isfinite().all()) for v in [*state.server.values(), *state.clients.values()])
 
 
@@ -278,8 +250,8 @@ def test_every_size_learns() -> None:
     fitting = {"novel_rounds": 8, "novel_steps": 8, "novel_batch_size": 8}
     method = make_method("pfedhn", sizes=SIZES, local_lr=0.02, server_lr=0.1, **fitting)
     task = make(dtype=torch.float64, width=20)
-    seen = images((12,) * 12, dtype=torch.float64)
-    novel = images((12,) * 3, dtype=torch.float64, seed=7)
+    seen = pictures((12,) * 12)
+    novel = pictures((12,) * 3, seed=7)
     state = train(method, task, seen, TrainConfig(50, 4, 5, 8), seed=0)
 
     def accuracy(method: Method, clients: Clients, indices: range, known: bool) -> float:
@@ -393,7 +365,7 @@ def test_mistakes_are_refused(settings: dict[str, Any], message: str) -> None:
 def test_a_target_that_is_not_the_largest_size_and_too_few_clients_are_refused() -> None:
     method = make_method("pfedhn", sizes=SIZES)
     with pytest.raises(ValueError, match=r"^target must be lenet-l, the largest of sizes=lenet-s,"):
-        train(method, make("lenet"), images(), CONFIG, seed=0)
+        train(method, make("lenet"), pictures(), CONFIG, seed=0)
     few = replace(CONFIG, cohort=2)
     with pytest.raises(ValueError, match=r"^sizes must be at most as many as the 2 seen clients"):
-        train(method, make(), images((4, 4)), few, seed=0)
+        train(method, make(), pictures((4, 4)), few, seed=0)

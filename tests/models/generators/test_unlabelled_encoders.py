@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from formula_federation import generator
 from torch import Tensor
 
 from latecomer.models.engine.schedule import TrainConfig
@@ -15,10 +16,6 @@ from latecomer.models.traffic import random_population
 
 SHAPES = [(5,), (1, 8, 8), (3, 28, 29)]
 EVERY = [(name, shape) for name in SET_ENCODERS for shape in SHAPES]
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def built(name: str, shape: tuple[int, ...]) -> tuple[Task, SetEncoder, Params, Tensor]:

@@ -5,22 +5,19 @@ from itertools import permutations
 
 import pytest
 import torch
+from formula_federation import generator
 
-from latecomer.models.engine.schedule import Schedule, TrainConfig
+from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.families.matching import assign, match, reorder
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.fedma import FedMA
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import layers
-from latecomer.models.task.state import Params, add, part, row, stack, subtract
+from latecomer.models.task.state import Params, part
 from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=6, cohort=3, local_steps=4, batch_size=5)
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def shuffled(task: Task, params: Params, seed: int) -> Params:
@@ -59,44 +56,6 @@ def test_nets_that_are_no_chain_are_refused() -> None:
         match(params, params, ("a", "b"))
 
 
-def test_the_server_does_not_care_how_clients_order_their_units(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
-    clients, method = make_population(), FedMA()
-    cohort = Schedule(0, clients, CONFIG).cohort(1)
-    state = method.init(task, clients, cohort, generator())
-    start = method.start(task, state, clients, cohort, generator())
-    finals = [
-        add(row(start.params, i), {k: 0.01 * v for k, v in task.initial(generator(i)).items()})
-        for i in range(3)
-    ]
-    orders = [finals, [shuffled(task, final, i) for i, final in enumerate(finals)]]
-    results = [
-        method.aggregate(task, state, cohort, start, subtract(stack(table), start.params))
-        for table in orders
-    ]
-    for key, value in results[0].server.items():
-        torch.testing.assert_close(results[1].server[key], value, rtol=1e-5, atol=1e-6)
-
-
-def test_first_cohort_starts_independently_and_is_matched_to_the_largest(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
-    clients, method = make_population((5, 30, 7)), FedMA()
-    cohort = Schedule(0, clients, CONFIG).cohort(0)
-    state = method.init(task, clients, cohort, generator())
-    start = method.start(task, state, clients, cohort, generator())
-    weight = start.params["dense1.weight"]
-    assert not torch.equal(weight[0], weight[1])
-    largest = row(start.params, int(cohort.sizes.argmax()))
-    # All three hold one net, in different orders: the mean is the largest client's.
-    finals = stack([shuffled(task, largest, i) if c != 30 else largest
-                    for i, c in enumerate(cohort.sizes.tolist())])  # fmt: skip
-    after = method.aggregate(task, state, cohort, start, subtract(finals, start.params))
-    for key, value in largest.items():
-        torch.testing.assert_close(after.server[f"target.{key}"], value, rtol=1e-4, atol=1e-6)
-
-
 def test_layers_come_to_rest_from_below(task: Task) -> None:
     phases = FedMA(layerwise_share=0.4).phases(task)
     assert [phase.name for phase in phases] == ["all", "above-1", "above-2"]
@@ -105,9 +64,7 @@ def test_layers_come_to_rest_from_below(task: Task) -> None:
     assert phases[2].stages[0].trained == ("head.weight", "head.bias")
 
 
-def test_without_swaps_or_rest_it_is_fedavg(
-    make_population: Callable[..., Clients],
-) -> None:
+def test_without_swaps_or_rest_it_is_fedavg(make_population: Callable[..., Clients]) -> None:
     task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
     clients = make_population((3, 20, 7, 11, 5), dtype=torch.float64)
     method = FedMA(first_weights="shared", layerwise_share=0, local_lr=1e-3)

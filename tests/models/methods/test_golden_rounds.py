@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from formula_federation import assert_like
 
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.optimizers import adamw_memory, sgd_memory
@@ -79,17 +79,6 @@ def cohort_of(clients: Clients, members: list[int]) -> Cohort:
         descriptor_rows=own,
         rows=torch.stack([mine[places] for mine in own]),
     )
-
-
-def assert_like(found: Tensor, figures: dict[str, Any]) -> None:
-    """Compare a tensor with its shape, sum, sum of squares and first entries."""
-    assert list(found.shape) == figures["shape"]
-    flat = found.detach().reshape(-1)
-    assert flat[:3].tolist() == pytest.approx(figures["first"], rel=CLOSE)
-    assert flat.square().sum().item() == pytest.approx(figures["sum_of_squares"], rel=CLOSE)
-    # A sum of numbers that cancel is only as exact as its terms.
-    rounding = 1e-13 * float(flat.abs().sum())
-    assert flat.sum().item() == pytest.approx(figures["sum"], rel=CLOSE, abs=rounding)
 
 
 def a_task(dim: int) -> Task:

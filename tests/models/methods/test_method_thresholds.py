@@ -37,34 +37,14 @@ FEWER = {"fedem": replace(BUDGET, rounds=50)} | dict.fromkeys(
 LEAST = {"pefll": 0.93, "odpfl_hn": 0.90, "fedma": 0.60, "pfl_ensemble": 0.60} | dict.fromkeys(
     ("pfl_sampled", "pfl_nearest"), 0.35
 )
+HYPER = ("pfedhn", "pfedhn_pc", "pfl_sampled", "pfl_nearest", "pfl_ensemble")
 # Rates suited to 150 rounds; the defaults are the published ones for thousands.
-SETTINGS = {
+SETTINGS = {name: {"local_lr": 0.02} for name in METHODS} | {
     "local": {"local_lr": 0.02, "novel_steps": 400},
-    "fedavg": {"local_lr": 0.02},
-    "fedavg_ft": {"local_lr": 0.02},
-    "fedprox": {"local_lr": 0.02},
-    "scaffold": {"local_lr": 0.02},
-    "fedma": {"local_lr": 0.02},
-    "fedper": {"local_lr": 0.02},
-    "fedrep": {"local_lr": 0.02},
-    "fedbabu": {"local_lr": 0.02},
-    "lg_fedavg": {"local_lr": 0.02},
     "per_fedavg": {"outer_lr": 0.02, "inner_lr": 0.02},
     "pfedme": {"local_lr": 0.02, "inner_lr": 0.03},
-    "ditto": {"local_lr": 0.02},
-    "apfl": {"local_lr": 0.02},
-    "knn_per": {"local_lr": 0.02},
-    "flux": {"local_lr": 0.02},
-    "feroma": {"local_lr": 0.02},
     "glmm": {},
-    "ifca": {"local_lr": 0.02},
-    "fedem": {"local_lr": 0.02},
-    "pfedfda": {"local_lr": 0.02},
-    "pfedhn": {"local_lr": 0.02, "server_lr": 0.05},
-    "pfedhn_pc": {"local_lr": 0.02, "server_lr": 0.05},
-    "pfl_sampled": {"local_lr": 0.02, "server_lr": 0.05},
-    "pfl_nearest": {"local_lr": 0.02, "server_lr": 0.05},
-    "pfl_ensemble": {"local_lr": 0.02, "server_lr": 0.05},
+    **{name: {"local_lr": 0.02, "server_lr": 0.05} for name in HYPER},
     "odpfl_hn": {"local_lr": 0.05, "server_lr": 2e-3},
     "pefll": {"local_lr": 0.02, "server_lr": 2e-3},
 }

@@ -51,8 +51,13 @@ def test_labels_are_read_where_that_is_declared_and_nowhere_else(name, served, n
     support, _, x = newcomers
     # Who picks one of several models may pick the same for other labels.
     others = [Samples(support.x, (support.labels() + turn) % 4) for turn in (1, 2, 3)]
-    own = logits(support, x)
+    own, bare = logits(support, x), Samples(support.x, None)
     assert all(torch.equal(own, logits(other, x)) for other in others) != method.needs_labels
+    if not method.needs_labels:
+        assert torch.equal(own, logits(bare, x))
+        return
+    with pytest.raises(ValueError, match="support must be labelled"):
+        logits(bare, x)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -5,44 +5,22 @@ from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import generator
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
-from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.generators.unlabelled_encoders import deep_sets
 from latecomer.models.methods.odpfl_hn import ODPFLHN
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import State, part, row
-from latecomer.models.task.task import Task, make_task
+from latecomer.models.task.state import State, part
+from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=5)
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-@pytest.mark.parametrize("shape", [(6,), (1, 8, 8)])
-def test_sets_have_no_order_and_no_size(shape: tuple[int, ...]) -> None:
-    task = make_task(input_shape=shape, n_classes=4, dtype=torch.float64)
-    encoder = deep_sets(task, 5, 10)
-    params = encoder.initial(generator())
-    x = torch.randn(2, 7, *shape, generator=generator(1), dtype=torch.float64)
-    found = encoder(params, x)
-    assert found.shape == (2, 5)
-    order = torch.randperm(7, generator=generator(2))
-    torch.testing.assert_close(encoder(params, x[:, order]), found)
-    torch.testing.assert_close(encoder(params, torch.cat([x, x], dim=1)), found)
-    torch.testing.assert_close(encoder(params, x[1:]), found[1:])
-    assert not torch.allclose(encoder(params, x[:, :6]), found)
-
-
 def test_half_the_units_are_averaged_and_of_half_the_largest_taken(task: Task) -> None:
     encoder = deep_sets(task, 4, 4)
-    params = encoder.initial(generator()) | {
-        "psi.weight": torch.eye(4),
-        "psi.bias": torch.zeros(4),
-    }
+    params = encoder.initial(generator()) | {"psi.weight": torch.eye(4), "psi.bias": torch.zeros(4)}
     x = torch.randn(1, 9, 6, generator=generator(1))
     units = torch.relu(
         torch.cat([encoder.phi.stateless(part(params, "phi"), one[None]) for one in x[0]])  # type: ignore[operator]
@@ -52,48 +30,6 @@ def test_half_the_units_are_averaged_and_of_half_the_largest_taken(task: Task) -
 
 
 SIZES = (12, 7, 12, 9, 3, 12, 12, 1)
-
-
-def test_one_round_is_sgd_along_the_chain_rule(make_population: Callable[..., Clients]) -> None:
-    clients = make_population(SIZES, dtype=torch.float64)
-    task = make_task(
-        input_shape=(6,), n_classes=4, hypernetwork={"hidden": 1, "width": 3}, dtype=torch.float64
-    )
-    method = ODPFLHN(
-        server_optimizer="sgd",
-        server_lr=0.1,
-        server_weight_decay=0.5,
-        standardise="none",
-        averaging=0,
-        clip_norm=1e9,
-        pooled_units=6,
-    )
-    cohort = Schedule(0, clients, CONFIG).cohort(0)
-    before = method.init(task, clients, cohort, generator(1))
-    start = method.start(task, before, clients, cohort, generator(2))
-    draw = generator(3)
-    deltas = {
-        k: torch.randn(v.shape, generator=draw, dtype=v.dtype) for k, v in start.params.items()
-    }
-    after = method.aggregate(task, before, cohort, start, deltas)
-    eta = {
-        k: v.clone().requires_grad_()
-        for k, v in before.server.items()
-        if not k.startswith("optimizer")
-    }
-    total = torch.zeros((), dtype=torch.float64)
-    for place, member in enumerate(cohort.members.tolist()):
-        x = clients.support_of(member).x[None]
-        descriptor = deep_sets(task, 2, 6)(part(eta, "encoder"), x)
-        theta = row(hypernetwork(task, 2)(part(eta, "hyper"), descriptor), 0)
-        for key, value in theta.items():
-            torch.testing.assert_close(start.params[key][place], value.detach())
-            total = total - (value * deltas[key][place]).sum() / 3
-    total.backward()
-    for key, value in eta.items():
-        assert value.grad is not None
-        expected = value - 0.1 * (value.grad + 0.5 * value)
-        torch.testing.assert_close(after.server[key], expected.detach(), rtol=1e-9, atol=1e-12)
 
 
 def test_serving_and_generation_never_read_labels(
@@ -185,19 +121,3 @@ def test_every_sample_of_a_client_describes_it_in_training(
     after = method.start(task, state, replace(clients, x=x), cohort, generator()).params
     moved = [not torch.equal(before["head.weight"][i], after["head.weight"][i]) for i in range(3)]
     assert moved == [True, False, False]
-
-
-def test_different_inputs_get_different_models(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
-    clients, method = make_population((12,) * 8), ODPFLHN(local_lr=0.05, server_lr=3e-3)
-    state = train(method, task, clients, replace(CONFIG, rounds=60), seed=0)
-    x = clients.query_of(0).x
-    own, other = (
-        method.personalize(task, state, clients.support_of(i), generator=generator())(x)
-        for i in (0, 2)
-    )
-    # Clients 0 and 2 share no class: each model puts its own classes first.
-    labels = clients.query_of(0).labels()
-    loss = torch.nn.functional.cross_entropy
-    assert loss(own, labels) < loss(other, labels)

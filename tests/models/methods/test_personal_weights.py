@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import generator
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
@@ -17,10 +18,6 @@ from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=6, cohort=3, local_steps=4, batch_size=5)
 SETTINGS = {"ditto": {"lam": 3.0}, "apfl": {"alpha": 0.7}}
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -300,7 +300,7 @@ def of_strengths(key: str, path: str) -> Compared:
     norms = Norms(*told["norms"], *[told["alpha"]] * 3)
     found = strengths("bound", told["risk"], norms, n_clients=told["n"], n_samples=told["m"])
     for name in ("hyper", "encoder", "theta"):
-        yield name, apart([getattr(found, name)], [told[name]])
+        yield name, apart([found[name]], [told[name]])
 
 
 PER_FEDAVG = ("fo", "fo_momentum", "hf", "hf_momentum")

@@ -9,15 +9,7 @@ from typing import Any
 import plain_code as plain
 import pytest
 import torch
-from formula_federation import (
-    BATCH,
-    STEPS,
-    a_task,
-    by_formula,
-    cohort_of,
-    federation,
-    next_state,
-)
+from formula_federation import BATCH, STEPS, a_task, by_formula, cohort_of, federation, next_state
 from plain_code import Table
 from torch import Generator, Tensor
 
@@ -275,8 +267,7 @@ def test_odpfl_hn_in_two_phases(optimizer: str, path: str) -> None:
     kind, server = kinds[optimizer]
     table = {"embedding": first.clients["embedding"]}
     held = Stepped(
-        (kind, part(first.server, "hyper"), server),
-        (torch.optim.SGD, table, SERVER | {"lr": 0.02}),
+        (kind, part(first.server, "hyper"), server), (torch.optim.SGD, table, SERVER | {"lr": 0.02})
     )
     eta, own = held.tables
     gamma = part(first.server, "encoder")

@@ -15,7 +15,6 @@ from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.families.global_weights import SeveralModels
 from latecomer.models.methods import make_method
-from latecomer.models.methods.fedem import responsibilities
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, State, nest
 
@@ -160,10 +159,3 @@ def test_without_points_a_client_gets_what_most_seen_clients_took(task: Any) -> 
     fedem: Any = make_method("fedem", n_models=2)
     state = State(drawn, {"mixture": torch.tensor([[0.2, 0.8], [0.6, 0.4]])})
     torch.testing.assert_close(fedem.describe(task, state, nothing), torch.tensor([0.4, 0.6]))
-
-
-def test_responsibilities_follow_bayes_rule() -> None:
-    losses, prior = torch.tensor([[0.1, 2.0], [3.0, 0.5]]).double(), torch.tensor([0.3, 0.7])
-    joint = prior.double() * (-losses).exp()
-    wanted = joint / joint.sum(dim=1, keepdim=True)
-    torch.testing.assert_close(responsibilities(losses, prior.double()), wanted)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import generator
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
@@ -16,10 +17,6 @@ from latecomer.models.task.task import Task
 CONFIG = TrainConfig(rounds=6, cohort=3, local_steps=4, batch_size=5)
 HEAD = {"head.weight", "head.bias"}
 BODY = {"dense1.weight", "dense1.bias", "dense2.weight", "dense2.bias"}
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize("name", ["fedper", "fedrep"])
@@ -37,31 +34,6 @@ def test_bodies_are_shared_and_heads_are_kept(
         assert torch.equal(predict(x), task.logits(own, x))
     drawn = Schedule(0, clients, CONFIG).cohort(0).members
     assert not torch.equal(*state.clients["head.weight"][drawn[:2]])
-
-
-def test_one_head_layer_of_fedrep_trains_first_and_the_body_under_the_new_head(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
-    # A single step each: the body's gradient is taken at the head that has already moved.
-    config = replace(CONFIG, rounds=1, cohort=1, local_steps=2)
-    clients = make_population(dtype=torch.float64)
-    task = replace(task, target=task.target.to(torch.float64))
-    method = make_method("fedrep", local_lr=0.1, local_weight_decay=0, head_epochs=1)
-    schedule = Schedule(0, clients, config)
-    cohort = schedule.cohort(0)
-    before = task.initial(schedule.initial_noise())
-    state = train(method, task, clients, config, seed=0)
-    weights = dict(before)
-    for step, names in enumerate((HEAD, BODY)):
-        point = {k: v.clone().requires_grad_() for k, v in weights.items()}
-        rows = cohort.rows[0, step, 0]
-        task.loss(point, clients.inputs(rows), clients.labels(rows)).backward()
-        slopes = {k: point[k].grad for k in names}
-        weights |= {k: weights[k] - 0.1 * g for k, g in slopes.items() if g is not None}
-    for name in HEAD:
-        torch.testing.assert_close(state.clients[name][cohort.members[0]], weights[name])
-    for name in BODY:
-        torch.testing.assert_close(part(state.server, "body")[name], weights[name])
 
 
 @pytest.mark.parametrize("name", ["fedper", "fedrep"])
@@ -130,26 +102,3 @@ def test_lg_fedavg_is_fedavg_and_then_trains_bodies_under_a_shared_head(
     for index in range(8):
         served = method.serve(task, state, index, support, generator=generator())(x)
         assert torch.equal(served, task.logits(shared, x)) == (index not in drawn)
-
-
-def test_a_newcomer_of_lg_fedavg_starts_from_the_mean_body(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
-    clients, support = make_population(), make_population(seed=1).support_of(0)
-    method = make_method("lg_fedavg", local_lr=0.05, local_share=0.5, novel_steps=0)
-    state = train(method, task, clients, CONFIG, seed=0)
-    shared, owned = part(state.server, "target"), state.clients["has_body"]
-    mean = {
-        k: torch.stack([state.clients[k][i] if owned[i] else shared[k] for i in range(8)]).mean(0)
-        for k in BODY
-    }
-    served = method.personalize(task, state, support, generator=generator())(support.x)
-    torch.testing.assert_close(served, task.logits({**shared, **mean}, support.x))
-    longer = replace(method, novel_steps=60)  # type: ignore[call-arg]
-    tuned = longer.personalize(task, state, support, generator=generator())(support.x)
-    loss = torch.nn.functional.cross_entropy
-    assert loss(tuned, support.labels()) < 0.7 * loss(served, support.labels())
-    # A dead frozen head stays dead whatever the body learns.
-    dead = {k: v * 0 if "head" in k else v for k, v in state.server.items()}
-    lost = longer.personalize(task, State(dead, state.clients), support, generator=generator())
-    assert not bool(lost(support.x).any())

@@ -5,18 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import generator
 from torch import Generator, Tensor
 
 from latecomer.bounds import gauss_kl_equal
 from latecomer.models.engine.training import TrainConfig, train
 from latecomer.models.methods import make_method
-from latecomer.models.posteriors import (
-    Differentiable,
-    TuneConfig,
-    prior_around,
-    surrogate,
-    tune,
-)
+from latecomer.models.posteriors import Differentiable, TuneConfig, prior_around, surrogate, tune
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params
 from latecomer.models.task.task import Task
@@ -29,10 +24,6 @@ SERVER = {
 CONFIG = TuneConfig(
     rule="product", steps=60, clients_per_step=4, rate=0.2, delta=0.05, n_priors=3, gamma=0.02
 )
-
-
-def generator(seed: int = 0) -> Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def test_a_prior_covers_the_named_weights_and_scales_with_them() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from formula_federation import generator
 from sklearn.linear_model import Ridge
 
 from latecomer.models.engine.method import versions
@@ -18,10 +19,6 @@ from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=20, cohort=4, local_steps=4, batch_size=5)
 RATES = {"local_lr": 0.05, "server_lr": 0.1}
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def test_leave_one_out_in_one_solve_is_leaving_out_one_by_one() -> None:
@@ -78,27 +75,6 @@ def test_sampled_is_the_mean_over_models_in_expectation(
     assert torch.equal(torch.stack([one(query.x) for one in several]), alone)
     predict = method.personalize(task, state, support, generator=generator())
     assert torch.equal(predict(query.x), predict(query.x))
-
-
-def test_the_three_train_alike_to_the_bit(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
-    first, *others = (
-        train(method(**RATES), task, make_population(), CONFIG, seed=0)
-        for method in (PFLEnsemble, PFLNearest, PFLSampled)
-    )
-    for state in others:
-        assert all(torch.equal(state.server[key], first.server[key]) for key in first.server)
-        assert all(torch.equal(state.clients[key], first.clients[key]) for key in first.clients)
-
-
-def test_ensemble_averages_logits(task: Task, make_population: Callable[..., Clients]) -> None:
-    clients, method = make_population(), PFLEnsemble(**RATES)
-    state = train(method, task, clients, CONFIG, seed=0)
-    support, x = clients.support_of(0), clients.query_of(0).x
-    alone = [method.serve(task, state, i, support, generator=generator())(x) for i in range(8)]
-    served = method.personalize(task, state, support, generator=generator())(x)
-    torch.testing.assert_close(served, torch.stack(alone).mean(0))
 
 
 def test_nearest_finds_the_client_with_the_same_inputs(

@@ -1,8 +1,14 @@
-"""A federation, a net and weights that formulas give, so that others can compute rounds of them."""
+"""Federations, nets and weights that formulas give, so that others can compute rounds of them.
 
-from collections.abc import Iterable, Mapping, Sequence
+And pictures that are drawn, with what tests of rounds compare.
+"""
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
 import torch
+from torch import Tensor, nn
 
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import Cohort, Phase
@@ -12,6 +18,10 @@ from latecomer.models.task.state import Params, State
 from latecomer.models.task.task import Task, make_task
 
 FEATURES, CLASSES, STEPS, BATCH = 6, 4, 4, 4
+NEEDS_GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
 
 
 def by_formula(
@@ -89,3 +99,98 @@ def next_state(
     cohort = cohort_of(clients, members, number=number, several=method.batches_per_step)
     now, noise = phase or method.phases(task)[0], torch.Generator().manual_seed(number)
     return one_round(method, task, state, clients, cohort, now, noise, path=path)[0]
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def images(
+    sizes: Sequence[int] = (3, 20, 7, 11, 5, 1, 9),
+    *,
+    side: int = 8,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+    n_own: int = 2,
+    queries: int = 8,
+    means_seed: int | None = None,
+) -> Clients:
+    """Return noisy images around four class means, ``n_own`` classes a client."""
+    each, n, draw = max(sizes) + queries, len(sizes), generator(seed)
+    client = torch.arange(n).repeat_interleave(each)
+    y = (torch.arange(each).repeat(n) % n_own + client) % 4
+    of_means = draw if means_seed is None else generator(means_seed)
+    means = torch.randn(4, 1, side, side, generator=of_means, dtype=dtype)
+    noise = torch.randn(n * each, 1, side, side, generator=draw, dtype=dtype)
+    rows = torch.arange(n * each).view(n, each)
+    return Clients(
+        x=means[y] + 0.5 * noise,
+        y=y,
+        support=rows[:, : max(sizes)].contiguous(),
+        support_sizes=torch.tensor(sizes),
+        query=rows[:, max(sizes) :].contiguous(),
+        query_sizes=torch.full((n,), queries),
+        ids=torch.arange(100, 100 + n),
+        mean=torch.zeros((), dtype=dtype),
+        sd=torch.ones((), dtype=dtype),
+    )
+
+
+def image_task(dtype: torch.dtype = torch.float32, target: str | nn.Module = "auto") -> Task:
+    size = {"hidden": 1, "width": 10}
+    return make_task(
+        input_shape=(1, 8, 8), n_classes=4, hypernetwork=size, dtype=dtype, target=target
+    )
+
+
+def tables(state: State) -> Iterator[tuple[str, Tensor]]:
+    yield from state.server.items()
+    yield from ((f"client {key}", value) for key, value in state.clients.items())
+
+
+def assert_alike(left: State, right: State, tolerance: float) -> None:
+    found = dict(tables(right))
+    assert [key for key, _ in tables(left)] == list(found)
+    for key, value in tables(left):
+        torch.testing.assert_close(
+            found[key], value, rtol=tolerance, atol=tolerance, msg=lambda m, key=key: f"{key}: {m}"
+        )
+
+
+def same(left: State, right: State) -> bool:
+    """Tell whether two states are equal to the last bit."""
+    one, other = dict(tables(left)), dict(tables(right))
+    return list(one) == list(other) and all(torch.equal(one[key], other[key]) for key in one)
+
+
+def recorded_changes(method: Method, patch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Return a list that each round adds what it changes of its clients' weights to, ``[c, n]``."""
+    changes, finish = list[Tensor](), type(method).finish
+
+    def recorded(
+        self: Method, task: Task, state: State, cohort: Any, start: Any, final: Any
+    ) -> Any:
+        changes.append(torch.cat([(final[k] - v).flatten(1) for k, v in start.params.items()], 1))
+        return finish(self, task, state, cohort, start, final)
+
+    patch.setattr(type(method), "finish", recorded)
+    return changes
+
+
+def apart(left: Tensor, right: Tensor) -> float:
+    """Return the largest difference of clients' changes, relative to the right one's length."""
+    assert float(right.norm(dim=1).min()) > 0
+    return float(((left - right).norm(dim=1) / right.norm(dim=1)).max())
+
+
+def assert_like(
+    found: Tensor, figures: Mapping[str, Any], *, first: float = 1e-12, rounding: float = 1e-13
+) -> None:
+    """Compare a tensor with its shape, sum, sum of squares and first entries."""
+    assert list(found.shape) == figures["shape"]
+    flat = found.detach().reshape(-1)
+    assert flat[:3].tolist() == pytest.approx(figures["first"], rel=1e-9, abs=first)
+    assert flat.square().sum().item() == pytest.approx(figures["sum_of_squares"], rel=1e-9)
+    # A sum of numbers that cancel is only as exact as its terms.
+    terms = rounding * float(flat.abs().sum())
+    assert flat.sum().item() == pytest.approx(figures["sum"], rel=1e-9, abs=terms)
