@@ -214,6 +214,14 @@ def one_of_several(n_certificates: int, each: str) -> str:
     return f"one of {n_certificates} certificates that hold at once, one {each}, which share delta"
 
 
+def sharing_delta(issued: Certificate, n_seeds: int) -> Certificate:
+    """Say of a certificate that those of ``n_seeds`` training seeds share delta, if they do."""
+    if n_seeds == 1:
+        return issued
+    shared = one_of_several(n_seeds, "a training seed")
+    return replace(issued, assumptions=(*issued.assumptions, shared))
+
+
 def certificate_facts(
     issued: Certificate,
     *,

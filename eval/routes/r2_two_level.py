@@ -44,6 +44,7 @@ from latecomer.eval.routes.contract import (
     certificate_facts,
     certificate_rows,
     draws_paid,
+    sharing_delta,
 )
 from latecomer.eval.routes.kinds.r2 import TwoLevel
 from latecomer.eval.scoring.serving import generator_of, known_classes, share_wrong
@@ -154,6 +155,7 @@ def certify_two_level(request: Request[TwoLevel]) -> Findings:
         client_share=entry.client_share,
     )
     issued = _tagged(issued, request.model.federation.split, radius, sizes)
+    issued = sharing_delta(issued, request.n_seeds)
     inputs = _inputs(drawn, clients, method.alpha_theta, free)
     if radius is not None and most is not None:
         inputs.append(("weight_radius", radius, "radius of the ball, set in the study"))

@@ -36,6 +36,7 @@ from latecomer.eval.routes.contract import (
     certificate_facts,
     certificate_rows,
     draws_paid,
+    sharing_delta,
 )
 from latecomer.eval.routes.kinds.r3 import PersonalPrior, can_be_cut, cut_support, measured_samples
 from latecomer.eval.scoring.serving import (
@@ -165,6 +166,7 @@ def certify_personal(request: Request[PersonalPrior]) -> Findings:
     alpha = min(tried, key=tried.__getitem__)
     errors = drawn(alpha, entry.draws, _CERTIFY)
     issued = _tagged(pooled(errors, alpha), federation.split, n_samples)
+    issued = sharing_delta(issued, request.n_seeds)
     where = {
         "classes": request.cell.evaluation.classes,
         **federation.certification.condition(),

@@ -15,9 +15,9 @@ from latecomer.eval.routes.contract import (
     behind,
     certificate_facts,
     certificate_rows,
-    one_of_several,
     outcome_of,
     price_rows,
+    sharing_delta,
 )
 from latecomer.eval.routes.kinds.r4 import Progressive
 from latecomer.eval.routes.r4_progressive import Plan, Step, certify_progress, score_then_train
@@ -53,9 +53,7 @@ def progress_findings(
     scores = [score for step in steps for score in step.scores]
     delta = wanted.delta / n_seeds
     issued = certify_progress(scores, plan=plan, rule=wanted.rule, delta=delta)
-    if n_seeds > 1:
-        shared = one_of_several(n_seeds, "a training seed")
-        issued = replace(issued, assumptions=(*issued.assumptions, shared))
+    issued = sharing_delta(issued, n_seeds)
     bound = f"r4:{wanted.rule}"
     arriving: Row = {"group": ARRIVING, "shift": "none", "severity": "", "predictor": RANDOM}
     mean = float(np.mean([score.error for score in scores]))

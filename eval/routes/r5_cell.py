@@ -27,6 +27,7 @@ from latecomer.eval.routes.contract import (
     certificate_rows,
     outcome_of,
     price_rows,
+    sharing_delta,
 )
 from latecomer.eval.routes.kinds.r5 import Compressed
 from latecomer.eval.routes.r1_cell import System, trained_system
@@ -138,7 +139,8 @@ def evaluate_compressed(
     """Do the work of one cell of route R5; errors are those of `evaluate_cell`."""
     wanted = cell.only(Compressed)
     system, plan, tuning, outside = trained_system(cell, on_round, kept)
-    delta = wanted.delta / wanted.sharing(cell.n_seeds)
+    n_seeds = wanted.sharing(cell.n_seeds)
+    delta = wanted.delta / n_seeds
     # Steps are relative to the weights, as R1's deviations are.
     centre = system.prior("r5", wanted.weights, wanted.step**2)
     search = _Search(system, tuning, plan, wanted, centre, delta)
@@ -148,7 +150,7 @@ def evaluate_compressed(
     if len(outside.clients):
         served = system.scores(deployed, outside, folds=1)
         rows += score_rows(outside, served, {"predictor": "deterministic"})
-    issued, bound = search.certificate(best), f"r5:{wanted.rule}"
+    issued, bound = sharing_delta(search.certificate(best), n_seeds), f"r5:{wanted.rule}"
     where = {**tuning.condition(), "n_clients": len(best.scores)}
     rows += certificate_rows(issued, bound=bound, common=where)
     pool = None if plan.independent else plan.pool

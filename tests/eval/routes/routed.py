@@ -9,6 +9,8 @@ from scipy.stats import binom
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.results.rows import make_row
 
+SHARED = "one of 2 certificates that hold at once, one a training seed, which share delta"
+
 
 def outcome_of(config):
     """Return a cell's rows as a frame, and its artifacts."""

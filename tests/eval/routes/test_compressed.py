@@ -6,7 +6,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from routed import errors_of, facts_of, limit, outcome_of, spoilt, told, total_of
+from routed import SHARED, errors_of, facts_of, limit, outcome_of, spoilt, told, total_of
 
 from latecomer.bounds import occam_client, occam_product, product
 from latecomer.eval.routes.r4_progressive import Plan
@@ -55,6 +55,13 @@ def test_a_cell_reports_bits_and_the_decoded_systems_error() -> None:
     (said,) = [text for text in told(artifacts) if text.startswith("measured length")]
     assert len(said.rsplit(" ", 1)[-1]) == inputs["bits"]
     assert inputs["mean_error"] <= inputs["reference_error"]
+
+
+def test_seeds_that_share_delta_are_told_of() -> None:
+    shared = {**SMALL["certificates"][0], "per_seed": "union"}
+    study = parse_study({**SMALL, "seeds": [0, 1], "certificates": [shared]})
+    _, artifacts = outcome_of(study.cells("")[-1].config)
+    assert SHARED in told(artifacts)
 
 
 def test_the_product_pays_less_for_even_scores_and_no_bits_is_the_product_rule() -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from routed import errors_of, facts_of, limit, outcome_of, overfitted
+from routed import SHARED, errors_of, facts_of, limit, outcome_of, overfitted, told
 
 from latecomer.errors import InputError
 from latecomer.eval.federation.groups import build_federation
@@ -186,6 +186,12 @@ def test_novel_clients_that_cannot_be_cut_leave_the_others_their_own_query() -> 
     }
     assert found == {(one.id, len(one.support), len(one.query)) for one in fitting}
     assert len({(support, query) for _, support, query in found}) > 2
+
+
+def test_seeds_that_share_delta_are_told_of() -> None:
+    shared = {**STUDY["certificates"][0], "per_seed": "union"}
+    _, artifacts = run(TUNING, seeds=[0, 1], certificates=[shared])
+    assert SHARED in told(artifacts)
 
 
 def test_methods_that_do_not_fine_tune_get_none() -> None:

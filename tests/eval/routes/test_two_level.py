@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from routed import facts_of, limit, outcome_of, overfitted
+from routed import SHARED, facts_of, limit, outcome_of, overfitted, told
 
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.routes import r2_two_level as two_level
@@ -76,6 +76,12 @@ def test_what_is_missing_is_said_and_makes_it_no_certificate(method, split, said
     assert not bool(total.rigorous)
     assert total.message.count(";") == len(said) - 1
     assert all(one in total.message for one in said)
+
+
+def test_seeds_that_share_delta_are_told_of() -> None:
+    shared = {**STUDY["certificates"][0], "per_seed": "union"}
+    _, artifacts = run(PROJECTED, seeds=[0, 1], certificates=[shared])
+    assert SHARED in told(artifacts)
 
 
 def test_methods_without_a_posterior_get_none() -> None:
