@@ -37,22 +37,11 @@ _COPIED_EVERY = 1.0
 
 
 class CellCheckpoints:
-    """The checkpoints of a cell in its directory.
+    """The checkpoints of a cell in its directory; one of any other cell's id is not used.
 
-    Parameters
-    ----------
-    folder : Path
-        The cell's directory.
-    cell : str
-        The cell's id: a checkpoint of any other configuration is not used.
-    progress : Progress
-        The cell's log; its position is part of a checkpoint.
-    every : CheckpointEvery
-        How often to write.
-    guard : callable
-        Called before anything is written; raises when the cell is no longer this process's.
-    note : callable
-        Called with a line for the user when a checkpoint cannot be used.
+    The position in the cell's log is part of a checkpoint.  ``guard`` is called before anything is
+    written and raises when the cell is no longer this process's; ``note`` is called with a line for
+    the user when a checkpoint cannot be used.
     """
 
     def __init__(
@@ -76,19 +65,7 @@ class CellCheckpoints:
         self._slots: list[_FileSlot] = []
 
     def slot(self, name: str, *, seed: int, rounds: int, device: str = "cpu") -> Slot:
-        """Return the slot of a training.
-
-        Parameters
-        ----------
-        name : str
-            Unique in the cell: lower-case letters, digits, ``_``.
-        seed : int
-            Training seed.
-        rounds : int
-            Rounds of the training; the last is always written.
-        device : str
-            Where it trains.
-        """
+        """Return the slot of a training, whose last round is always written."""
         if not re.fullmatch("[a-z0-9_]+", name):
             raise ValueError(f"slot names consist of a-z, 0-9 and _, got {name!r}")
         made = _FileSlot(self, name, rounds, {"seed": seed, "device": device})
@@ -225,13 +202,7 @@ class _FileSlot:
         sync_folder(target.parent)
 
     def _read(self, done: int) -> tuple["Checkpoint", Place]:
-        """Read a checkpoint.
-
-        Raises
-        ------
-        OSError, ValueError, KeyError, TypeError
-            When it is damaged, or of another training, version or device.
-        """
+        """Read a checkpoint; errors say that it is damaged, or of another training or version."""
         import torch
         from safetensors.torch import load_file
 

@@ -18,18 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """Where an executor is found.
+    """Where an executor is found."""
 
-    Attributes
-    ----------
-    home : str
-        ``"module:Class"``; the class is a dataclass of the executor's settings.
-    needs : str
-        Package that it requires; the extra that installs it has the executor's name.
-    """
-
-    home: str
-    needs: str = ""
+    home: str  # ``"module:Class"``; the class is a dataclass of the executor's settings
+    needs: str = ""  # package that it requires; the extra that installs it has the executor's name
 
 
 EXECUTORS: Mapping[str, Entry] = MappingProxyType(
@@ -44,20 +36,7 @@ EXECUTORS: Mapping[str, Entry] = MappingProxyType(
 def make_executor(
     name: str, settings: Mapping[str, Any]
 ) -> "LocalExecutor | SlurmExecutor | RayExecutor":
-    """Make an executor.
-
-    Parameters
-    ----------
-    name : str
-        One of `EXECUTORS`.
-    settings : mapping
-        Attributes of its class, with ``-`` or ``_``; numbers may be given as text.
-
-    Raises
-    ------
-    InputError
-        For an unknown executor or setting, a value out of its range, and a package that is not
-        installed.
+    """Make an executor; its settings are its class's attributes, numbers may be given as text.
 
     Examples
     --------
@@ -112,38 +91,18 @@ def _read(word: str, value: Any, hint: Any) -> Any:
 
 @dataclass(frozen=True)
 class Choice:
-    """Where cells are carried out.
+    """Where cells are carried out."""
 
-    Attributes
-    ----------
-    executor : Executor, optional
-        None: processes on this machine.
-    workers : int, optional
-        Cores to use; all unless given.
-    where : str
-        The place in words; empty for this machine.
-    """
-
-    executor: Executor | None = None
-    workers: int | None = None
-    where: str = ""
+    executor: Executor | None = None  # None: processes on this machine
+    workers: int | None = None  # cores to use; all unless given
+    where: str = ""  # the place in words; empty for this machine
 
 
 def choose_executor(name: str, flags: Mapping[str, Any], options: Iterable[str]) -> Choice:
     """Make the executor that a command line asks for, and see that it can be reached.
 
-    Parameters
-    ----------
-    name : str
-        ``local``, ``slurm`` or ``ray``.
-    flags : mapping
-        Values of the dedicated options; None where not given.
-    options : iterable of str
-        All other settings, as ``key=value``.
-
-    Raises
-    ------
-    InputError
+    ``flags`` are the dedicated options, None where not given; ``options`` all other settings, as
+    ``key=value``.
 
     Examples
     --------

@@ -32,28 +32,14 @@ _EXITING = 0x4
 
 @dataclass(frozen=True)
 class Owner:
-    """Who holds a lock.
+    """Who holds a lock."""
 
-    Attributes
-    ----------
-    host : str
-        Name of the machine.
-    machine : str
-        Identifies this boot and process namespace; empty where nothing does.
-    pid, started : int
-        Process id, and when it started in ticks since boot, since process ids are reused.
-    token : str
-        Random; no two locks share it.
-    beat : int
-        Raised every few seconds.
-    """
-
-    host: str
-    machine: str
+    host: str  # name of the machine
+    machine: str  # identifies this boot and process namespace; empty where nothing does
     pid: int
-    started: int
-    token: str
-    beat: int = 0
+    started: int  # in ticks since boot, since process ids are reused
+    token: str  # random; no two locks share it
+    beat: int = 0  # raised every few seconds
 
     @property
     def is_here(self) -> bool:
@@ -142,23 +128,10 @@ def owner_of(folder: Path) -> Owner | None:
 
 @contextlib.contextmanager
 def held(folder: Path, *, overrules: str = "") -> Iterator["Lock"]:
-    """Hold a cell while the block runs.
+    """Hold a cell, whose folder is made if need be, while the block runs.
 
-    Parameters
-    ----------
-    folder : Path
-        The cell's directory, made if need be.
-    overrules : str
-        Token of an owner that `Watch` has found dead.
-
-    Yields
-    ------
-    Lock
-
-    Raises
-    ------
-    HeldError
-        When another process holds the cell.
+    ``overrules`` is the token of an owner that `Watch` has found dead; any other owner raises
+    `HeldError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = _acquire(folder, overrules)
@@ -198,12 +171,7 @@ def free(folder: Path) -> None:
 class Watch:
     """Watches locks of other processes and tells whose owners are dead.
 
-    Parameters
-    ----------
-    clock : callable
-        Monotonic clock in seconds, unaffected by changes of the date.
-    stale_after : float, optional
-        Seconds without a beat after which an owner counts as dead.
+    The clock is monotonic, unaffected by changes of the date.
     """
 
     def __init__(
@@ -228,22 +196,12 @@ class Watch:
 
 
 class Lock:
-    """A lock that this process holds.
-
-    Attributes
-    ----------
-    path : Path
-        Its file.
-    owner : Owner
-        This process.
-    lost : bool
-        Whether another process was seen to have taken over.
-    """
+    """A lock that this process holds."""
 
     def __init__(self, path: Path, owner: Owner) -> None:
         self.path = path
         self.owner = owner
-        self.lost = False
+        self.lost = False  # whether another process was seen to have taken over
         self._over = threading.Event()
         self._beats = threading.Thread(target=self._beat, name="lock", daemon=True)
 

@@ -162,21 +162,9 @@ def tracked(
 ) -> Iterator[Callable[[Event], None]]:
     """Open trackers for a run and yield the function that passes its events to them.
 
-    Parameters
-    ----------
-    names : tuple of str
-        Names in `TRACKERS`, or import paths ``module:function`` and ``file.py:function``.
-    study : str
-        Name of the study.
-    out : Path
-        The run directory.
-    say : callable
-        Called with a line about a tracker that stopped.
-
-    Raises
-    ------
-    InputError
-        When a tracker is unknown or not installed, before any work.
+    They are names in `TRACKERS`, or places ``module:function`` and ``file.py:function``; one that
+    is unknown or not installed is refused before any work.  ``say`` is called with a line about a
+    tracker that stopped.
     """
     made = [TRACKERS[name](study, out) if name in TRACKERS else _Own(name) for name in names]
     listeners = [_Listener(tracker, out, say) for tracker in made]

@@ -99,50 +99,28 @@ class RouteSettings(Settings):
         return n_seeds if self.per_seed == "union" else 1
 
     def completed(self, key: str, study: StudyLike) -> Self:
-        """Fill in settings that depend on others; refuse settings that cannot be certified.
-
-        Raises
-        ------
-        InputError
-        """
+        """Fill in settings that depend on others; refuse settings that cannot be certified."""
         return self
 
     def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse a split on which the certificate cannot be made.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a split on which the certificate cannot be made."""
 
     def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:
-        """Refuse predictors that the certificate does not cover.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse predictors that the certificate does not cover."""
 
 
 R = TypeVar("R", bound=RouteSettings)
 
 
 class FederationSettings(Settings):
-    """The settings that a federation depends on.
-
-    Attributes
-    ----------
-    certified_shifts : tuple of str
-        Names of the shifts that are applied to held-out clients too.
-    device : str, optional
-        ``cuda``; the CPU unless given.
-    """
+    """The settings that a federation depends on."""
 
     data: DataSettings
     split: SplitSettings
     shifts: Shifts = Shifts()
+    # Names of the shifts that are applied to held-out clients too.
     certified_shifts: tuple[str, ...] = ()
-    device: str | None = None
+    device: str | None = None  # ``cuda``; the CPU unless given
 
 
 class Federated(Protocol):
@@ -209,26 +187,9 @@ class CellTrain(Train):
 
 
 class TrainingCell(Settings):
-    """A cell that trains a method.
+    """A cell that trains a method."""
 
-    Attributes
-    ----------
-    kind : str
-        ``method``, ``whole``, or a kind of a route's own.
-    certificates : tuple of RouteSettings
-        The study's entries; only its own entry for a route that trains its own models.
-    n_seeds : int
-        Number of the study's seeds, if any entry divides its failure probability among them.
-    of : str, optional
-        Label of the method that a cell of kind ``whole`` is compared with.
-    reissued : bool
-        Whether the certificates were reissued from the rows of a finished run.
-    data_hash, rows_schema, numbers_version
-        What the cell's numbers depend on besides its settings; its id is made with it, and files
-        that are others by the time the cell is trained are refused.
-    """
-
-    kind: str
+    kind: str  # ``method``, ``whole``, or a kind of a route's own
     study: str = ""
     data: DataSettings
     split: SplitSettings
@@ -238,11 +199,15 @@ class TrainingCell(Settings):
     train: CellTrain
     evaluation: Evaluation = Evaluation()
     bounds: Bounds = ()
+    # Those of the study; only its own for a route that trains its own models.
     certificates: tuple[RouteSettings, ...] = ()
     seed: int
+    # Number of the study's seeds, if any entry divides its failure probability among them.
     n_seeds: int = 1
-    of: str | None = None
-    reissued: bool = False
+    of: str | None = None  # label of the method that a cell of kind ``whole`` is compared with
+    reissued: bool = False  # whether the certificates were reissued from the rows of a finished run
+    # What the cell's numbers depend on besides its settings; its id is made with it, and files that
+    # are others by the time the cell is trained are refused.
     data_hash: str = ""
     rows_schema: int | None = None
     numbers_version: Mapping[str, Any] | None = None

@@ -59,18 +59,10 @@ SETTING_NUMBERS_VERSION: Mapping[str, Mapping[str, int]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One unit of work.
+    """One unit of work."""
 
-    Attributes
-    ----------
-    id : str
-        Short hash of the configuration.
-    config : dict
-        Plain data, everything that the cell's numbers depend on.
-    """
-
-    id: str
-    config: dict[str, Any]
+    id: str  # short hash of the configuration
+    config: dict[str, Any]  # plain data, everything that the cell's numbers depend on
 
     @property
     def kind(self) -> str:

@@ -179,7 +179,7 @@ def errand(jobs, tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     (tmp_path / "cells").mkdir()
     with board_in(tmp_path) as board:
-        yield Errand.of(0, 1, jobs[0], board, Setting.here())
+        yield Errand(0, 1, jobs[0], board, Setting.here())
 
 
 def replaced(errand, **about):
