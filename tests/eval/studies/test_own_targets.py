@@ -1,5 +1,6 @@
 """Studies on networks of one's own: the examples run under ten methods, and what is refused."""
 
+import re
 import shutil
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -275,10 +276,8 @@ def test_by_module_and_by_entry_point(write, tmp_path, monkeypatch):
     ],
 )
 def test_what_is_refused_when_a_study_is_read(model, message, write):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         load_study(write(model))
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -331,10 +330,8 @@ def test_what_is_refused_before_anything_is_trained(code, changed, message, writ
 )
 def test_nets_that_cannot_take_tokens(model, message, write, tmp_path):
     study = load_study(write(**{**texts(tmp_path), "model": model}))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         run(study, out=tmp_path / "run")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 

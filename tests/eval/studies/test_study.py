@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -298,10 +299,8 @@ def test_unknown_names_and_paths(tmp_path):
     ],
 )
 def test_broken_files_name_the_line_or_the_key(write, text, said):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(said)):
         load_study(write(text))
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_small_exponents_are_numbers(write):
