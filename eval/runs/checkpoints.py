@@ -148,8 +148,21 @@ class _FileSlot:
     def _path(self, done: int, suffix: str) -> Path:
         return self._cell.folder / f"{self._name}-{done:08d}.{suffix}"
 
-    def _write(self, checkpoint: "Checkpoint", place: Place) -> None:
+    def _named(self, done: int) -> dict[str, Any]:
+        """Return what a checkpoint must have in common with the training that goes on from it."""
         import torch
+
+        return {
+            "format": _FORMAT,
+            "cell": self._cell.cell,
+            "slot": self._name,
+            "round": done,
+            "rounds": self._rounds,
+            "torch": torch.__version__,
+            "device": self._facts["device"],
+        }
+
+    def _write(self, checkpoint: "Checkpoint", place: Place) -> None:
         from safetensors import SafetensorError
         from safetensors.torch import save_file
 
@@ -171,11 +184,7 @@ class _FileSlot:
             draft.unlink(missing_ok=True)
         self._cell.progress.sync()
         about = {
-            "format": _FORMAT,
-            "cell": self._cell.cell,
-            "slot": self._name,
-            "round": done,
-            "rounds": self._rounds,
+            **self._named(done),
             "random": {
                 "generator": "philox",
                 "address": ["seed", "stream", "round", "client"],
@@ -184,8 +193,6 @@ class _FileSlot:
             },
             "selection": dict(checkpoint.selection),
             "tables": {name: list(table) for name, table in tables.items()},
-            "torch": torch.__version__,
-            "device": self._facts["device"],
             "progress": {"size": place.size, "seconds": place.seconds},
             "sha256": sha256,
         }
@@ -203,23 +210,13 @@ class _FileSlot:
 
     def _read(self, done: int) -> tuple["Checkpoint", Place]:
         """Read a checkpoint; errors say that it is damaged, or of another training or version."""
-        import torch
         from safetensors.torch import load_file
 
         from latecomer.models.engine.training import Checkpoint
         from latecomer.models.task.state import State
 
         about = json.loads(self._path(done, "json").read_text("utf-8"))
-        expected = {
-            "format": _FORMAT,
-            "cell": self._cell.cell,
-            "slot": self._name,
-            "round": done,
-            "rounds": self._rounds,
-            "torch": torch.__version__,
-            "device": self._facts["device"],
-        }
-        for key, value in expected.items():
+        for key, value in self._named(done).items():
             if about[key] != value:
                 raise ValueError(f"{key} is {about[key]} there, {value} here")
         if about["random"]["seed"] != self._facts["seed"]:

@@ -16,21 +16,17 @@ if TYPE_CHECKING:
     from latecomer.eval.runs.slurm import SlurmExecutor
 
 
-@dataclass(frozen=True)
-class Entry:
-    """Where an executor is found."""
-
-    home: str  # ``"module:Class"``; the class is a dataclass of the executor's settings
-    needs: str = ""  # package that it requires; the extra that installs it has the executor's name
-
-
-EXECUTORS: Mapping[str, Entry] = MappingProxyType(
+EXECUTORS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "local": Entry("latecomer.eval.runs.local:LocalExecutor"),
-        "slurm": Entry("latecomer.eval.runs.slurm:SlurmExecutor", needs="submitit"),
-        "ray": Entry("latecomer.eval.runs.ray:RayExecutor", needs="ray"),
+        "local": ("latecomer.eval.runs.local:LocalExecutor", ""),
+        "slurm": ("latecomer.eval.runs.slurm:SlurmExecutor", "submitit"),
+        "ray": ("latecomer.eval.runs.ray:RayExecutor", "ray"),
     }
 )
+"""By name the dataclass of an executor's settings, and the package that it requires, if any.
+
+The extra that installs it has the executor's name.
+"""
 
 
 def make_executor(
@@ -50,7 +46,8 @@ memory-per-cell
     if name not in EXECUTORS:
         legal = ", ".join(EXECUTORS)
         raise InputError(f"executor must be one of {legal}, got {name!r}{nearest(name, EXECUTORS)}")
-    kind = imported(EXECUTORS[name].home)
+    home, needs = EXECUTORS[name]
+    kind = imported(home)
     hints = get_type_hints(kind)
     # The runner sets the fields that are left out of repr.
     own = [field.name for field in fields(kind) if field.repr]
@@ -65,7 +62,6 @@ memory-per-cell
             )
         values[word.replace("-", "_")] = _read(word, value, takes[word])
     made: LocalExecutor | SlurmExecutor | RayExecutor = kind(**values)
-    needs = EXECUTORS[name].needs
     if needs and find_spec(needs) is None:
         raise InputError(
             f"the executor {name!r} needs {needs}, which is not installed:"

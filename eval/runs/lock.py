@@ -44,7 +44,7 @@ class Owner:
     @property
     def is_here(self) -> bool:
         """Whether its process is visible from this one."""
-        return bool(self.machine) and (self.host, self.machine) == (_host(), _machine())
+        return bool(self.machine) and (self.host, self.machine) == _here()
 
     @property
     def is_dead(self) -> bool:
@@ -62,7 +62,7 @@ class Owner:
 def this_process() -> Owner:
     """Return this process as the owner of a lock yet to be made."""
     pid = os.getpid()
-    return Owner(_host(), _machine(), pid, _start_of(pid), secrets.token_hex(8))
+    return Owner(*_here(), pid, _start_of(pid), secrets.token_hex(8))
 
 
 def parse_owner(text: str) -> Owner:
@@ -74,16 +74,12 @@ def parse_owner(text: str) -> Owner:
         return Owner("", "", 0, 0, text)
 
 
-def _host() -> str:
-    return socket.gethostname()
-
-
-def _machine() -> str:
-    """Return an id that is the same for exactly the processes that see each other."""
+def _here() -> tuple[str, str]:
+    """Return this host, and an id that is the same for just the processes that see each other."""
     try:
-        return f"{this_boot()} {os.readlink('/proc/self/ns/pid')}"
+        return socket.gethostname(), f"{this_boot()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
-        return f"{sys.platform} {this_boot()}"
+        return socket.gethostname(), f"{sys.platform} {this_boot()}"
 
 
 def _start_of(pid: int) -> int:

@@ -17,6 +17,7 @@ from latecomer.eval.settings.study_sections import (
     Train,
 )
 from latecomer.eval.splits.registry import SplitSettings
+from latecomer.eval.splits.split import Split
 
 
 class StudyLike(Protocol):
@@ -39,32 +40,8 @@ class StudyLike(Protocol):
         """All predictors of the study's methods."""
 
 
-class SplitLike(Protocol):
-    """The parts of a finished split that the settings of a route read."""
-
-    @property
-    def kind(self) -> str:
-        """Kind of split."""
-
-    @property
-    def law(self) -> Any:
-        """Law that held-out clients were drawn from, None for a finite pool."""
-
-    @property
-    def seen(self) -> Sequence[Any]:
-        """Clients that train."""
-
-    @property
-    def certification(self) -> Sequence[Any]:
-        """Held-out clients."""
-
-    @property
-    def novel(self) -> Sequence[Any]:
-        """New clients."""
-
-    @property
-    def n_outside(self) -> int:
-        """Clients of the certified ones' population that neither train nor are certified."""
+SplitLike = Split
+"""A finished split, as the settings of a route read it."""
 
 
 class RouteSettings(Settings):

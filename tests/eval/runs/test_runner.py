@@ -238,23 +238,23 @@ def test_of_two_studies_that_begin_at_once_the_later_is_refused(
     double, study, tmp_path, monkeypatch
 ):
     """Both find the folder empty, and prepare; one declares it while the other still prepares."""
-    out, planned = tmp_path / "out", runner._planned
+    out, prepare = tmp_path / "out", runner._prepare
     there = []
 
     def overtaken(*given):
-        monkeypatch.setattr(runner, "_planned", planned)
+        monkeypatch.setattr(runner, "_prepare", prepare)
         run(study, out=out, **double("work"))
         there.append(contents(out))
-        return planned(*given)
+        return prepare(*given)
 
     def contents(folder):
         return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
-    monkeypatch.setattr(runner, "_planned", overtaken)
+    monkeypatch.setattr(runner, "_prepare", overtaken)
     with pytest.raises(InputError, match=r"another study: .*train\.rounds: 3 there, 4 asked"):
         run(changed(train={"rounds": 4}), out=out, adopt=[], **double("work"))
     assert contents(out) == there[0]
-    monkeypatch.setattr(runner, "_planned", overtaken)
+    monkeypatch.setattr(runner, "_prepare", overtaken)
     assert run(study, out=out, **double("work")).n_skipped == 5
 
 
