@@ -20,6 +20,7 @@ from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import frozen_facts
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
+from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS
 from latecomer.eval.training.setup import setup_of
 from latecomer.models.task.state import part
 
@@ -143,6 +144,7 @@ STUDY = {
     "train": {"rounds": 3, "cohort": 4, "local_steps": 10, "batch_size": 8},
     "certificates": [{"route": "r0", "rule": "product"}],
 }
+NO_SLOT = NO_CHECKPOINTS.slot("train", seed=0, rounds=3)
 GLOBAL = {"name": "mine.py:Global", "needs_training": False, "checkpoint": "global.pt"}
 
 
@@ -169,7 +171,7 @@ def of(rows, label, metric, **where):
 def test_fedavg_given_by_its_checkpoint_is_fedavg(write, tmp_path, here):
     alone = load_study(write(methods=STUDY["methods"][:1]))
     setup = setup_of(alone.cells()[1].settings)
-    state = setup.train(setup.federation.seen.clients, NoSlot(), on_round=None)
+    state = setup.train(setup.federation.seen.clients, NO_SLOT, on_round=None)
     clients = setup.federation.seen.clients
     weights = {f"net.{name}": value for name, value in part(state.server, "target").items()}
     torch.save({**weights, "mean": clients.mean, "sd": clients.sd}, tmp_path / "global.pt")
@@ -200,16 +202,6 @@ def test_fedavg_given_by_its_checkpoint_is_fedavg(write, tmp_path, here):
     assert {one["label"]: one["rounds"] for one in told if one["label"] != "split"} == {
         "fedavg": 3, "nearest": 0, "Global": 0,
     }  # fmt: skip
-
-
-class NoSlot:
-    """A place for checkpoints that keeps none."""
-
-    def load(self):
-        return None
-
-    def offer(self, checkpoint, *, long_ahead=False):
-        return None
 
 
 @pytest.mark.slow
@@ -249,7 +241,7 @@ def test_a_study_scores_as_certify_predictor_does(write, tmp_path, here):
 def test_side_by_side_scores_it_alike(write):
     setup = setup_of(load_study(write(methods=STUDY["methods"][1:])).cells()[1].settings)
     clients = setup.federation.seen.clients
-    state = setup.train(clients, NoSlot(), on_round=None)
+    state = setup.train(clients, NO_SLOT, on_round=None)
 
     def serve(places, supports):
         noise = torch.Generator()

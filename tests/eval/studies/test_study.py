@@ -53,16 +53,9 @@ def mistake(*overrides):
 
 def test_defaults(write):
     study = load_study(write(SMALL))
-    assert study.train.model_dump() == {
-        "rounds": 5000,
-        "cohort": 5,
-        "local_steps": 50,
-        "batch_size": 32,
-        "path": "auto",
-        "selection": "last",
-        "device": None,
-        "precision": None,
-        "tune_newcomers": None,
+    assert study.train.model_dump(exclude_none=True) == {
+        **{"rounds": 5000, "cohort": 5, "local_steps": 50, "batch_size": 32},
+        **{"path": "auto", "selection": "last"},
     }
     assert study.evaluation.classes == "all"
     assert study.seeds == (0,)
@@ -71,15 +64,9 @@ def test_defaults(write):
     assert study.bounds == study.certificates == ()
     assert not any(severities for _, severities in study.shifts)
     assert [(m.name, m.label, m.hyper()) for m in study.methods] == [("fedavg", "fedavg", {})]
-    assert study.model.model_dump() == {
-        "target": "auto",
-        "encoder": "auto",
-        "hypernetwork": {"hidden": "auto", "width": "auto", "spectral": False},
-        "frozen": None,
-        "weights": None,
-        "stem": None,
-        "generated_limit": None,
-    }
+    hypernetwork = {"hidden": "auto", "width": "auto", "spectral": False}
+    networks = {"target": "auto", "encoder": "auto", "hypernetwork": hypernetwork}
+    assert study.model.model_dump(exclude_none=True) == networks
 
 
 def test_reserve_depends_on_extrapolation():
@@ -315,21 +302,8 @@ def test_cells_are_the_split_and_every_method_and_seed():
     assert len({cell.id for cell in cells}) == 19
     config = cells[-1].config
     assert set(config) == {
-        "study",
-        "kind",
-        "data",
-        "split",
-        "model",
-        "method",
-        "train",
-        "evaluation",
-        "shifts",
-        "bounds",
-        "certificates",
-        "seed",
-        "data_hash",
-        "rows_schema",
-        "numbers_version",
+        *("study", "kind", "data", "split", "model", "method", "train", "evaluation", "shifts"),
+        *("bounds", "certificates", "seed", "data_hash", "rows_schema", "numbers_version"),
     }
     assert (cells[-1].label, cells[-1].seed, cells[-1].rounds) == ("pefll-stochastic", 2, 150)
     assert (cells[0].label, cells[0].seed, cells[0].rounds) == ("split", None, None)
