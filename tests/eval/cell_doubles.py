@@ -117,6 +117,7 @@ def local_always_dies(config, on_round, checkpoints=None):
 
 def local_always_crashes(config, on_round, checkpoints=None):
     if config["method"]["name"] == "local":
+        note(config)
         os.kill(os.getpid(), signal.SIGSEGV)
     return work(config, on_round)
 

@@ -65,65 +65,35 @@ class Global(nn.Module):
         return self.net((x - self.mean) / self.sd)
 
 
-def labels(support, query_x):
-    return np.zeros(len(query_x))
+def giving(made):
+    return lambda support, query_x: made((len(query_x), 10))
 
-
-def unknown(support, query_x):
-    return np.full((len(query_x), 10), np.nan)
-
-
-def endless(support, query_x):
-    return np.full((len(query_x), 10), np.inf)
-
-
-def classless(support, query_x):
-    return np.full((len(query_x), 10), -np.inf)
-
-
-def imaginary(support, query_x):
-    return np.ones((len(query_x), 10), dtype=complex)
-
-
-def silent(support, query_x):
-    pass
-
-
-def worded(support, query_x):
-    return "a"
-
-
-def objects(support, query_x):
-    return np.ones((len(query_x), 10)).astype(object)
-
+labels = giving(lambda shape: np.zeros(shape[0]))
+unknown = giving(lambda shape: np.full(shape, np.nan))
+endless = giving(lambda shape: np.full(shape, np.inf))
+classless = giving(lambda shape: np.full(shape, -np.inf))
+imaginary = giving(lambda shape: np.ones(shape, dtype=complex))
+silent = giving(lambda shape: None)
+worded = giving(lambda shape: "a")
+objects = giving(lambda shape: np.ones(shape).astype(object))
 
 def leaving(support, query_x):
     raise SystemExit(0)
 
-
 class Clash:
-    def __init__(self, paper):
-        pass
-
+    def __init__(self, paper): ...
 
 class Named:
-    def __init__(self, name="", source="", label=""):
-        pass
-
+    def __init__(self, name="", source="", label=""): ...
 
 class Label:
-    def __init__(self, label=""):
-        pass
-
+    def __init__(self, label=""): ...
 
 class Leaving:
     def __init__(self):
         raise SystemExit(0)
 
-
-class Mute:
-    pass
-
+class Mute: ...
 
 number = 3
 '''
