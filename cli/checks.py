@@ -129,16 +129,9 @@ def output_file(
 ) -> None:
     """Refuse a path at which nothing can be written without losing something else.
 
-    Parameters
-    ----------
-    key : str
-        The option or argument that gave the path.
-    path : path
-        A file to be replaced or made; a terminal or a pipe will do unless it ``grows``.
-    inputs : iterable
-        What is read, of which nothing may be this file, under whatever name; only paths count.
-    grows : bool
-        Whether lines are added to the file, and read again.
+    ``key`` is the option or argument that gave it.  A file is replaced or made; a terminal or a
+    pipe will do unless it ``grows``: lines are added, and read again.  None of the ``inputs``, of
+    which only paths count, may be this file, under whatever name.
 
     Examples
     --------
@@ -185,13 +178,7 @@ def _loses_nothing(key: str, text: str, inputs: Iterable[Any], *, grows: bool = 
 def output_files(folder: Path, names: Iterable[str], inputs: Iterable[Any] = ()) -> None:
     """Refuse files of a run directory that cannot be written, or are links to what is read.
 
-    Parameters
-    ----------
-    folder : Path
-    names : iterable of str
-        What is written there, below the folder; all other files in it count as read.
-    inputs : iterable
-        What else is read.
+    All files in it but those ``names`` count as read, and so do the ``inputs``.
     """
     real, names, inputs = os.path.realpath(folder), list(names), list(inputs)
     linked = [name for name in names if os.path.realpath(folder / name) != os.path.join(real, name)]

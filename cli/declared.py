@@ -20,17 +20,7 @@ from typing import Any, NamedTuple
 def declared(package: str, table: str) -> Mapping[str, Any]:
     """Collect by name the entries of the tuple ``table`` in each module of a package.
 
-    Parameters
-    ----------
-    package : str
-        Full name; its modules are imported in the order of their names.
-    table : str
-        Attribute of the modules; those without it declare nothing.
-
-    Raises
-    ------
-    ValueError
-        If two declare the same name.
+    Modules are imported in the order of their names; two that declare one name are refused.
 
     Examples
     --------
@@ -49,12 +39,7 @@ def declared(package: str, table: str) -> Mapping[str, Any]:
 
 
 def imported(place: str) -> Any:
-    """Import what a place names.
-
-    Parameters
-    ----------
-    place : str
-        ``module:name``.
+    """Import what a place names, ``module:name``.
 
     Examples
     --------
@@ -77,10 +62,7 @@ def without_folder(place: str) -> str:
 def module_at(place: str) -> ModuleType:
     """Import ``package.module`` or ``folder/file.py``; a file is imported once per content.
 
-    Raises
-    ------
-    ValueError
-        In one line: there is no such module or file, or whatever it does when it is run fails.
+    ``ValueError`` says in one line that there is none, or that it fails when it is run.
     """
     # `files.at_home` would load a module more for every certificate.
     file = Path(os.path.expanduser(place)) if place.endswith(".py") else None
@@ -142,7 +124,6 @@ def documented(
 
     Parameters
     ----------
-    docstring : str or None
     section : str
         Its heading.
     shown : callable

@@ -28,19 +28,7 @@ class CannotWriteError(OSError):
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Suggest the choice that a mistyped name probably meant.
-
-    Parameters
-    ----------
-    name : str
-        What the user wrote.
-    choices : iterable of str
-        The valid names.
-
-    Returns
-    -------
-    str
-        ``"; did you mean 'x'?"`` or, when nothing is near, the empty string.
+    """Suggest the choice that a mistyped name probably meant; no text where nothing is near.
 
     Examples
     --------

@@ -68,13 +68,7 @@ def front_door(
 
 
 def first_use(module: str, name: str) -> Any:
-    """Import a name from its module.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        With the line that says what to install where an extra is missing.
-    """
+    """Import a name from its module; where an extra is missing the error says what to install."""
     try:
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
@@ -84,24 +78,24 @@ def first_use(module: str, name: str) -> Any:
 
 
 def require(*modules: str) -> None:
-    """Raise at once if one of these modules, by default all of the extra "train", is missing.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        With the line that says what to install.
-    """
+    """Raise at once if one of these modules, by default all of the extra "train", is missing."""
     for module in modules or TRAIN:
         if find_spec(module) is None:
             raise ModuleNotFoundError(advice(ModuleNotFoundError(name=module)), name=module)
 
 
+def version_of(package: str) -> str | None:
+    """Return the version of an installed package, None where there is none."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def needed(module: str, what: str) -> Any:
     """Import a module that only ``what`` needs, or raise an error that says so.
-
-    Raises
-    ------
-    ModuleNotFoundError
 
     Examples
     --------

@@ -29,19 +29,13 @@ def at_home(path: str | os.PathLike[str]) -> Path:
 
 
 def content_of(path: str | os.PathLike[str]) -> bytes:
-    """Return what a file, a pipe or a terminal holds.
-
-    Raises
-    ------
-    OSError
-        It cannot be read, or is a device whose bytes never end, such as ``/dev/zero``.
-    """
+    """Return what a file, a pipe or a terminal holds; refuse what `ending` does."""
     with open(path, "rb") as stream:
         return ending(stream).read()
 
 
 def ending(stream: _Stream) -> _Stream:
-    """Return an open file, unless it is a device whose bytes never end."""
+    """Return an open file; refuse a device whose bytes never end, such as ``/dev/zero``."""
     with contextlib.suppress(io.UnsupportedOperation):  # a stream in memory has no number
         about = os.fstat(stream.fileno())
         ends = about.st_rdev == os.stat(os.devnull).st_rdev or stream.isatty()
@@ -72,12 +66,8 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
     Text is written as UTF-8; missing parent folders are made.  A link is followed: the file that
     it leads to is replaced.  What is no file is never replaced: see `replacing`.  An old file's
     permissions are kept; a new one has those that the umask leaves.  Drafts that processes left
-    there when they were killed are removed.
-
-    Raises
-    ------
-    OSError
-        When the folder cannot be written or the disk is full; the old file is then untouched.
+    there when they were killed are removed.  Where the folder cannot be written or the disk is full
+    the old file is untouched.
     """
     with replacing(path) as file:
         file.write(data.encode("utf-8") if isinstance(data, str) else data)
@@ -87,12 +77,8 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """Open what takes the place of a file in one step when the block ends, as `write_atomic` does.
 
-    A terminal, another character device or a pipe is written to as it stands.
-
-    Raises
-    ------
-    OSError
-        As for `write_atomic`, and for a folder, a block device or a socket; it names the path.
+    A terminal, another character device or a pipe is written to as it stands; a folder, a block
+    device or a socket is refused.  Errors name the path.
     """
     kind = kind_of(path)
     target = Path(os.path.realpath(path))
@@ -137,10 +123,8 @@ def make_new(path: Path, content: bytes) -> bool:
             os.fsync(file.fileno())
             try:
                 os.link(draft, path)
-            except FileExistsError:
-                return False
-            except FileNotFoundError:
-                return False  # somebody who tidies up has removed the draft
+            except (FileExistsError, FileNotFoundError):
+                return False  # it is there, or somebody who tidies up has removed the draft
             except OSError:
                 return _made_in_place(path, content)
         return True
@@ -188,12 +172,8 @@ def _draft_of(target: Path) -> tuple[int, Path]:
 def lock_file(handle: int, *, wait: bool) -> None:
     """Lock an open file until it is closed, for every process of this machine.
 
-    Raises
-    ------
-    BlockingIOError
-        Somebody else holds it, unless to ``wait`` is asked for.
-    OSError
-        Its file system, or this system, locks no files.
+    ``BlockingIOError``: somebody else holds it and we do not ``wait``; any other ``OSError``: its
+    file system, or this system, locks no files.
     """
     try:
         import fcntl
@@ -265,13 +245,10 @@ def write_changed(path: str | Path, data: str) -> None:
 
     A complete run directory can then be processed again where nothing can be written.
     """
-    target = Path(path)
-    try:
-        if target.read_bytes() == data.encode("utf-8"):
+    with contextlib.suppress(FileNotFoundError):
+        if Path(path).read_bytes() == data.encode("utf-8"):
             return
-    except FileNotFoundError:
-        pass
-    write_atomic(target, data)
+    write_atomic(path, data)
 
 
 def sync_folder(folder: Path) -> None:

@@ -36,6 +36,10 @@ app = typer.Typer(
     help="How well will a federation serve a client that joins after training?",
 )
 
+RunDirectory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
+]
+
 
 @app.callback()
 def root(
@@ -57,16 +61,14 @@ app.command("run", epilog=examples("run"))(run_study)
 
 @app.command("status", epilog=examples("status"))
 def show_status(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
-    ],
+    directory: RunDirectory,
     as_json: Json = False,
 ) -> None:
     """Show how far a run is: done, running, failed, to do, time left.
 
     Only reads the directory, so it can be asked on any machine while the run goes on.
     """
-    from latecomer.commands.run_directories import status_record, status_rows, summary_line
+    from latecomer.commands.run_directories import status_record, status_row, summary_line
     from latecomer.eval.runs.cell_directory import run_status
 
     status = run_status(directory)
@@ -74,15 +76,13 @@ def show_status(
         show_json(status_record(status))
         return
     columns = ("cell", "label", "seed", "state", "round", "loss", "time", "left", "about")
-    show_table(status_rows(status), columns)
+    show_table([status_row(cell) for cell in status.cells], columns)
     typer.echo(summary_line(status))
 
 
 @app.command("report", epilog=examples("report"))
 def make_report(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
-    ],
+    directory: RunDirectory,
     asks: Annotated[
         str | None,
         typer.Option(
@@ -110,9 +110,7 @@ def make_report(
 
 @app.command("figures", epilog=examples("figures"))
 def draw_figures(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Run directory of 'latecomer run'.")
-    ],
+    directory: RunDirectory,
     kind: Annotated[str, typer.Option("--format", metavar="KIND", help="pdf or png.")] = "pdf",
     width: Annotated[
         float | None,
@@ -186,7 +184,7 @@ def compute_bound(
     if as_json:
         show_json(bound_record(entry, inputs, result))
     else:
-        _print(bound_lines(entry, inputs, result))
+        typer.echo("\n".join(bound_lines(entry, inputs, result)))
 
 
 app.command("certify", cls=RulesInHelp, epilog=examples("certify"))(certify_file)
@@ -227,7 +225,7 @@ def recertify(
         known = reissued.table.astype(object).where(reissued.table.notna(), None)
         show_json(plain(known.to_dict("records")))
     else:
-        _print(reissued_lines(reissued))
+        typer.echo("\n".join(reissued_lines(reissued)))
 
 
 app.add_typer(data_app)
@@ -237,8 +235,3 @@ def main() -> None:
     """Entry point of the command ``latecomer``."""
     open_streams()
     app(prog_name="latecomer")
-
-
-def _print(lines: list[str]) -> None:
-    for line in lines:
-        typer.echo(line)

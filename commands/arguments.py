@@ -123,10 +123,6 @@ def whole_option(option: str, meaning: str) -> Any:
 def numbers(option: str, text: str | None) -> list[float]:
     """Read comma-separated numbers; an empty list if no text is given.
 
-    Raises
-    ------
-    InputError
-
     Examples
     --------
     >>> numbers("--above", "0.1,.2")
@@ -142,11 +138,6 @@ def numbers(option: str, text: str | None) -> list[float]:
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, Any]:
     """Read ``["kl=100", "losses=[.1, .2]"]`` as YAML values under their keys.
-
-    Raises
-    ------
-    InputError
-        For a pair without ``=``, a key that occurs twice, an empty value or broken YAML.
 
     Examples
     --------
@@ -185,7 +176,9 @@ def call(entry: "Entry", values: Mapping[str, Any]) -> Any:
         name for name, p in parameters.items() if p.default is p.empty and name not in values
     ]
     if missing:
-        raise InputError(f"{entry.name} needs {_listed(missing)}: {signature(entry)}")
+        from latecomer.certify.words import listing
+
+        raise InputError(f"{entry.name} needs {listing(missing)}: {signature(entry)}")
     try:
         return entry.function(**values)
     except (TypeError, ValueError) as error:
@@ -205,10 +198,6 @@ def signature(entry: "Entry") -> str:
             default = "..." if parameter.default is None else parameter.default
             words.append(f"[{name}={default}]")
     return " ".join(words)
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -7,7 +7,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -35,34 +35,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Described:
-    """An entry of a list.
+    """An entry of a list."""
 
-    Attributes
-    ----------
-    name : str
-        What it is called in studies and commands.
-    says : str
-        What it is.
-    facts : mapping of str to str
-        What else is known of it, by heading.
-    settings : tuple of Setting
-        What may be set.
-    example : str
-        A line that uses it.
-    more : str
-        What ``--long`` adds.
-    """
-
-    name: str
-    says: str
-    facts: Mapping[str, str]
-    settings: tuple[Setting, ...] = ()
-    example: str = ""
-    more: str = ""
-
-    def record(self) -> dict[str, Any]:
-        """Return it as plain data for JSON."""
-        return asdict(self)
+    name: str  # what it is called in studies and commands
+    says: str  # what it is
+    facts: Mapping[str, str]  # what else is known of it, by heading
+    settings: tuple[Setting, ...] = ()  # what may be set
+    example: str = ""  # a line that uses it
+    more: str = ""  # what ``--long`` adds
 
     def lines(self, *, long: bool = False) -> list[str]:
         """Show it in at most 80 columns."""
@@ -133,7 +113,9 @@ def method(name: str) -> Described:
         return _foreign_method(name)
     file, facts = file_of(name), method_facts()[name]
     settings = [
-        Setting(one.name, shown_default(one.default), _ranged(one.legal), one.meaning)
+        Setting(
+            one.name, shown_default(one.default), one.legal.removeprefix("must be "), one.meaning
+        )
         for one in hyperparameters(file, name)
     ]
     return _as_method(name, said_of(file, name), facts, settings)
@@ -152,7 +134,7 @@ def _foreign_method(name: str) -> Described:
         Setting(
             one.name,
             shown_default(one.default),
-            _ranged(legal(one)),
+            legal(one).removeprefix("must be "),
             told.get(one.name, _NOTHING).meaning,
         )
         for one in fields(cls)
@@ -452,10 +434,6 @@ def _setting_lines(settings: Sequence[Setting]) -> Iterator[str]:
             head = f"  {one.name} = {one.default}" if one.default else f"  {one.name}, to be given"
             yield from wrapped(f"{head}   {one.legal}".rstrip(), "", "      ")
         yield from wrapped(meaning, "      ", "      ")
-
-
-def _ranged(legal: str) -> str:
-    return legal.removeprefix("must be ")
 
 
 def shown_default(value: Any) -> str:

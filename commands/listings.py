@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from math import prod
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,16 @@ def bounds() -> list[dict[str, Any]]:
     """List every calculator of the catalogue, family by family."""
     from latecomer.bounds import CATALOGUE
     from latecomer.commands.arguments import signature
-    from latecomer.commands.render import entry_record
 
+    told = (
+        *("name", "family", "kind", "claim", "source", "population", "predictor", "sampling"),
+        *("assumptions", "vacuous_when", "rigorous", "reason"),
+    )
     entries = sorted(CATALOGUE.values(), key=lambda entry: (entry.family, entry.name))
-    return [entry_record(entry, signature(entry)) for entry in entries]
+    return [
+        {**{name: getattr(entry, name) for name in told}, "usage": signature(entry)}
+        for entry in entries
+    ]
 
 
 def datasets() -> list[dict[str, Any]]:
@@ -70,16 +77,8 @@ def shifts() -> list[dict[str, Any]]:
     """List the shifts of inputs and of labels, with the range of their severities."""
     from latecomer.eval.shifts.transforms import SHIFTS
 
-    return [
-        {
-            "name": one.name,
-            "description": one.description,
-            "unit": one.unit,
-            "low": one.low,
-            "high": one.high,
-        }
-        for one in SHIFTS.values()
-    ]
+    told = ("name", "description", "unit", "low", "high")
+    return [{name: getattr(one, name) for name in told} for one in SHIFTS.values()]
 
 
 def methods() -> list[dict[str, Any]]:
@@ -239,11 +238,7 @@ def study_groups(records: list[dict[str, Any]]) -> Groups:
 
     rank = {folder: number for number, folder in enumerate(_FOLDERS)}
     ordered = sorted(records, key=lambda one: rank.get(place(one), len(rank)))
-    return _by(ordered, lambda one: _FOLDERS.get(place(one), place(one)), _question)
-
-
-def _question(one: dict[str, Any]) -> str:
-    return str(one["question"])
+    return _by(ordered, lambda one: _FOLDERS.get(place(one), place(one)), itemgetter("question"))
 
 
 def method_groups(records: list[dict[str, Any]]) -> Groups:
@@ -267,7 +262,7 @@ def method_groups(records: list[dict[str, Any]]) -> Groups:
 
 def bound_groups(records: list[dict[str, Any]]) -> Groups:
     """Group bounds by family."""
-    return _by(records, lambda one: one["family"], lambda one: one["claim"])
+    return _by(records, itemgetter("family"), itemgetter("claim"))
 
 
 def rule_groups(records: list[dict[str, Any]]) -> Groups:

@@ -1,6 +1,7 @@
 """The lists of what there is, and each of their entries in full: ``latecomer methods fedavg``."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -166,6 +167,6 @@ def _one(
 ) -> None:
     if as_json:
         listed = [one for one in records() if one["name"] == described.name]
-        show_json({**(listed[0] if listed else {}), **described.record()})
+        show_json({**(listed[0] if listed else {}), **asdict(described)})
     else:
         typer.echo("\n".join(described.lines(long=long)))

@@ -65,7 +65,7 @@ class OneLineErrors(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Put home folders in place of ``--out=~/runs``, which shells leave as it is."""
-        return super().parse_args(ctx, [_HOME.sub(_at_home, one) for one in args])
+        return super().parse_args(ctx, [_with_home(one) for one in args])
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the commands in the order in which they are declared."""
@@ -100,8 +100,8 @@ def _check_given(ctx: Any, args: list[str]) -> None:
             raise InputError(f"{called} must not be empty, got ''")
 
 
-def _at_home(option: re.Match[str]) -> str:
-    return f"{option[1]}{at_home(option[2])}"
+def _with_home(word: str) -> str:
+    return _HOME.sub(lambda option: f"{option[1]}{at_home(option[2])}", word)
 
 
 def fail(message: str) -> int:

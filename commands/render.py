@@ -80,25 +80,6 @@ def about(entry: Entry) -> str:
     return ", ".join(tags)
 
 
-def entry_record(entry: Entry, usage: str) -> dict[str, Any]:
-    """Return a catalogue entry as plain data for JSON."""
-    return {
-        "name": entry.name,
-        "family": entry.family,
-        "kind": entry.kind,
-        "claim": entry.claim,
-        "source": entry.source,
-        "population": entry.population,
-        "predictor": entry.predictor,
-        "sampling": entry.sampling,
-        "assumptions": list(entry.assumptions),
-        "vacuous_when": entry.vacuous_when,
-        "rigorous": entry.rigorous,
-        "reason": entry.reason,
-        "usage": usage,
-    }
-
-
 def _labelled(
     inputs: dict[str, Any], shape: tuple[int, ...]
 ) -> Iterable[tuple[str, tuple[int, ...]]]:
@@ -141,12 +122,7 @@ def _quantity_lines(result: Any) -> list[str]:
 
 def _shown(value: Any) -> str:
     """Show numbers in full: a quantity is copied into the next calculation, not only read."""
-    array = np.asarray(value)
-    return (
-        f"{array[()]:.10g}"
-        if array.ndim == 0
-        else " ".join(f"{entry:.10g}" for entry in array.ravel())
-    )
+    return " ".join(f"{entry:.10g}" for entry in np.ravel(value))
 
 
 def reissued_lines(reissued: "Reissued") -> list[str]:
@@ -154,15 +130,8 @@ def reissued_lines(reissued: "Reissued") -> list[str]:
     from latecomer.eval.runs.reissue import LATE
 
     heads = (
-        "label",
-        "seed",
-        "predictor",
-        "bound",
-        "mean_error",
-        "before",
-        "now",
-        "others",
-        "declared",
+        *("label", "seed", "predictor", "bound", "mean_error"),
+        *("before", "now", "others", "declared"),
     )
     table: list[tuple[str, ...]] = [heads]
     for row in reissued.table.to_dict("records"):

@@ -1,8 +1,7 @@
 """``latecomer run``: a study from its file to its report."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -94,19 +93,19 @@ def run_study(
     """
     changes = [*(overrides or []), *([f"train.device={device}"] if device else [])]
     elsewhere = (executor != "local", address, gpus_per_cell, memory_per_cell, executor_option)
-    plain = not any((*elsewhere, adopt, retry_failed, extend, track))
-    if plain and _said_again(out, study, changes, variant or (), scale):
-        return
+    if not any((*elsewhere, adopt, retry_failed, extend, track)):
+        from latecomer.commands.run_directories import said_again
+
+        lines = said_again(out, study, changes, variant or (), scale)
+        if lines is not None:
+            typer.echo("\n".join(lines))
+            return
     from latecomer.commands.run_display import run_and_report
     from latecomer.eval.runs.executors import choose_executor
     from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 
-    flags = {
-        "workers": workers,
-        "address": address,
-        "gpus-per-cell": gpus_per_cell,
-        "memory-per-cell": memory_per_cell,
-    }
+    flags: dict[str, Any] = {"workers": workers, "address": address}
+    flags |= {"gpus-per-cell": gpus_per_cell, "memory-per-cell": memory_per_cell}
     choice = choose_executor(executor, flags, executor_option or [])
     succeeded = run_and_report(
         study,
@@ -125,19 +124,3 @@ def run_study(
     )
     if not succeeded:
         raise typer.Exit(1)
-
-
-def _said_again(
-    out: Path | None,
-    study: str,
-    changes: Sequence[str],
-    variants: Sequence[str],
-    scale: str | None,
-) -> bool:
-    """Print what a finished run said, if there is one of just this command."""
-    from latecomer.commands.run_directories import said_again
-
-    lines = said_again(out, study, changes, variants, scale)
-    if lines is not None:
-        typer.echo("\n".join(lines))
-    return lines is not None

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatch
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,15 @@ import typer
 from latecomer.certify.words import percent, points
 from latecomer.commands.render import duration, show_json, show_table
 from latecomer.errors import InputError
-from latecomer.eval.runs.cell_directory import CellStatus, RunStatus, run_status
+from latecomer.eval.runs.cell_directory import CellStatus, RunStatus, is_done, run_status
+from latecomer.extras import version_of
 from latecomer.files import write_atomic
 
 KEPT = "finished.json"
 """What was asked for, what the directory held in the end, and what the terminal said of it."""
 _LAYERS = ("bounds", "certify", "models", "eval", "reports", "commands", "reading")
 _PACKAGES = (
-    *("latecomer", "torch", "numpy", "scipy", "pandas", "matplotlib", "scikit-learn"),
-    "jinja2",
+    *("latecomer", "torch", "numpy", "scipy", "pandas", "matplotlib", "scikit-learn", "jinja2"),
 )
 _PAGE, _OTHER_PAGES = "report.html", "report-*.html"
 # Keys of a study that are prose.
@@ -56,7 +55,7 @@ def _made_with() -> dict[str, str]:
     return {
         "code": _hash_of(_code()),
         "python": platform.python_version(),
-        **{package: _version(package) for package in _PACKAGES},
+        **{package: version_of(package) or "" for package in _PACKAGES},
     }
 
 
@@ -107,9 +106,6 @@ def said_again(
     Nothing may have changed: the command, the study file, the code, the cells, the files beside
     them and the data, which are read.
     """
-    from latecomer.commands.render import duration
-    from latecomer.eval.runs.cell_directory import is_done
-
     began = time.monotonic()
     try:
         folder = out or _likely_folder(name, scale)
@@ -216,48 +212,26 @@ def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
-
-
 def status_record(status: RunStatus) -> dict[str, Any]:
     """Return the status as plain data."""
-    counts = {
-        "done": status.count("done"),
-        "running": status.count("running"),
-        "failed": status.count("failed"),
-        "to_do": status.count("to do", "stopped"),
-    }
     return {
         "path": str(status.path),
         "study": status.study,
-        **counts,
+        **{state: status.count(state) for state in ("done", "running", "failed")},
+        "to_do": status.count("to do", "stopped"),
         "seconds_left": status.seconds_left,
         "cells": [asdict(cell) for cell in status.cells],
     }
 
 
-def status_rows(status: RunStatus) -> list[dict[str, Any]]:
-    """Return a record of text for each cell."""
-    return [_row(cell) for cell in status.cells]
-
-
 def summary_line(status: RunStatus) -> str:
     """Say in a line how far the run is."""
     waiting = status.count("to do", "stopped")
-    parts = [
-        f"{status.count('done')} done",
-        f"{status.count('running')} running",
-        f"{status.count('failed')} failed",
-        f"{waiting} to do",
-    ]
+    parts = [f"{status.count(state)} {state}" for state in ("done", "running", "failed")]
     left = status.seconds_left
     rest = waiting + status.count("running")
     about = f"; about {duration(left)} left" if rest and left is not None else ""
-    return f"{status.study}: {len(status.cells)} cells: {', '.join(parts)}{about}"
+    return f"{status.study}: {len(status.cells)} cells: {', '.join(parts)}, {waiting} to do{about}"
 
 
 def tell_missing(directory: Path) -> None:
@@ -275,7 +249,8 @@ def tell_missing(directory: Path) -> None:
         typer.echo(f"{directory}, of {cells}; 'latecomer status' lists them", err=True)
 
 
-def _row(cell: CellStatus) -> dict[str, Any]:
+def status_row(cell: CellStatus) -> dict[str, Any]:
+    """Return a cell's status as text, by column."""
     going = cell.state in ("running", "stopped")
     left = cell.seconds_left if cell.state not in ("done", "failed") else None
     return {

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 import typer
@@ -34,31 +33,22 @@ _WIDEST, _SHORTEST = 36, 8
 
 
 def summary_lines(directory: Path) -> list[str]:
-    """Answer the study's question as its report does: sentences, then a table.
-
-    Parameters
-    ----------
-    directory : Path
-        A run directory.
-
-    Returns
-    -------
-    list of str
-        Lines of at most 80 characters; empty if nothing was measured.
-    """
+    """Answer the study's question as its report does, in 80 columns: sentences, then a table."""
     run = load_run(directory)
-    warned = textwrap.wrap(only_runs(run.study), _WIDTH, initial_indent=" ", subsequent_indent=" ")
+    warned = _wrapped(only_runs(run.study))
     material = Material.of(run)
     told = [line for answer in answers(material) for line in _told(answer)]
     return [*(typer.style(line, fg="red") for line in warned), *told, *_checked(material)]
 
 
+def _wrapped(text: str, first: str = " ", further: str = " ") -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=first, subsequent_indent=further)
+
+
 def _told(answer: Answer) -> Iterator[str]:
-    yield from textwrap.wrap(answer.sentence, _WIDTH, initial_indent=" ", subsequent_indent=" ")
+    yield from _wrapped(answer.sentence)
     for sentence in answer.more:
-        yield from textwrap.wrap(
-            sentence, _WIDTH, initial_indent="   - ", subsequent_indent="     "
-        )
+        yield from _wrapped(sentence, "   - ", "     ")
     yield from _table(answer.table.shown)
 
 
@@ -88,12 +78,7 @@ def _table(table: pd.DataFrame) -> Iterator[str]:
                 cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
                 yield f"   {(' ' * gap).join(cells)}".rstrip()
     same = "; ".join(f"{head} {cell}" for head, cell, *_ in shared)
-    yield from textwrap.wrap(
-        f"in all rows: {same}" if same else "",
-        _WIDTH,
-        initial_indent="   ",
-        subsequent_indent="     ",
-    )
+    yield from _wrapped(f"in all rows: {same}" if same else "", "   ", "     ")
 
 
 def _narrowed(column: Sequence[str]) -> list[str]:
@@ -115,12 +100,7 @@ def _checked(material: Material) -> Iterator[str]:
     """Name what the checks found, each with its code; the report says what to do about it."""
     for first, *others in by_check(findings(material, CHECKS.values())):
         more = f" ({len(others)} more in the report)" if others else ""
-        yield from textwrap.wrap(
-            f"{first.sentence}{more}",
-            _WIDTH,
-            initial_indent=f" {first.check.code}   ",
-            subsequent_indent="         ",
-        )
+        yield from _wrapped(f"{first.sentence}{more}", f" {first.check.code}   ", "         ")
 
 
 _BAR = 20
@@ -138,13 +118,7 @@ class _Cell:
 
 
 class CellsInWork:
-    """What is known of the running cells.
-
-    Parameters
-    ----------
-    clock : callable
-        Monotonic clock, in seconds.
-    """
+    """What is known of the running cells."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -198,24 +172,6 @@ class CellsInWork:
 _ROUND_LINE_EVERY = 30.0  # seconds between two plain lines about rounds
 
 
-class Display(Protocol):
-    """Shows the events of a run."""
-
-    def __enter__(self) -> Self:
-        """Start showing."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop showing."""
-
-    def __call__(self, event: Event) -> None:
-        """Show one event."""
-
-
 def run_and_report(
     name: str,
     overrides: Iterable[str],
@@ -238,10 +194,14 @@ def run_and_report(
     if out is None and scale is not None:
         out = Path("runs") / f"{study.study}-{scale}"
     display = TableDisplay if sys.stdout.isatty() else LineDisplay
-    show: Display = display(study, where)
+    show: LineDisplay | TableDisplay = display(study, where)
     out = out or Path("runs") / study.study
     question, told = asked(out, name, overrides, variants, scale), list[str]()
-    with tracked(tuple(track), study.study, out, _warn) as tell, show:
+
+    def warn(line: str) -> None:
+        typer.echo(f" {line}", err=True)
+
+    with tracked(tuple(track), study.study, out, warn) as tell, show:
 
         def hear(event: Event) -> None:
             show(event)
@@ -261,10 +221,6 @@ def run_and_report(
         done = Event(kind="plan", done=n, total=n, workers=1, message="\n".join(told))
         keep(finished.path, question, opening(study, done), answers)
     return finished.n_failed == 0
-
-
-def _warn(line: str) -> None:
-    typer.echo(f" {line}", err=True)
 
 
 def plan_line(study: Study, event: Event, where: str = "") -> str:
@@ -390,12 +346,8 @@ def _name(event: Event) -> str:
 
 def _round(event: Event) -> str:
     loss = "" if event.loss is None else f"  loss {event.loss:.3f}"
-    return f"round {_trained(event)}/{event.rounds}{loss}"
-
-
-def _trained(event: Event) -> int:
-    """Count the finished rounds: the engine numbers them from 0 and reports each at its end."""
-    return 0 if event.round is None else event.round + 1
+    # The engine numbers rounds from 0 and reports each at its end.
+    return f"round {0 if event.round is None else event.round + 1}/{event.rounds}{loss}"
 
 
 def _count(n: int, noun: str) -> str:

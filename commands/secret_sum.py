@@ -6,7 +6,6 @@ from typing import Any
 import typer
 
 from latecomer.bounds import product_from_sum, product_mixture_from_sums
-from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.held_out.betting import BET_WEIGHTS
 from latecomer.certify.statements import certificate_dict
 from latecomer.certify.topics import Said, shown_up
@@ -43,7 +42,14 @@ def certify_sum(
             f" 1 - gamma, or the last alone, got {len(log_sums)}"
         )
     try:
-        certificate = _certified(log_sums, n_clients=clients, delta=delta, gamma=gamma)
+        if len(log_sums) == 1:
+            certificate = product_from_sum(
+                log_sum=log_sums[0], n_clients=clients, delta=delta, gamma=gamma
+            )
+        else:
+            certificate = product_mixture_from_sums(
+                log_sums=log_sums, n_clients=clients, delta=delta, gamma=gamma
+            )
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error
     if as_json:
@@ -60,9 +66,3 @@ def certify_sum(
     typer.echo(said.line)
     typer.echo(f"Holds if: {'; '.join(certificate.assumptions)}.")
     typer.echo(f"Failure probability: {delta:g} on the clients.")
-
-
-def _certified(log_sums: Sequence[float], **asked: Any) -> Certificate:
-    if len(log_sums) == 1:
-        return product_from_sum(log_sum=log_sums[0], **asked)
-    return product_mixture_from_sums(log_sums=log_sums, **asked)

@@ -345,29 +345,11 @@ def evaluate_cell(
     on_round: OnRound | None = None,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Outcome:
-    """Do the work of one cell.
+    """Do the work of the cell with this ``config.json``; rows lack the columns that only name it.
 
-    Parameters
-    ----------
-    config : mapping
-        The cell's ``config.json``.
-    on_round : callable, optional
-        Called with a ``RoundLog`` after every training round.
-    checkpoints : Checkpoints
-        Gives each training of the cell a slot to save its checkpoints in and to resume from.
-
-    Returns
-    -------
-    Outcome
-        Rows without the columns that only name the cell (the runner adds those), and artifacts.
-
-    Raises
-    ------
-    DivergedError
-        When the training loss stops being finite.
-    InputError
-        When the data or the split cannot be made, when the split has too few clients for a
-        certificate, or when its route cannot be used with the method.
+    ``checkpoints`` give each training a slot to save in and to resume from.  ``DivergedError``: the
+    training loss stops being finite; ``InputError``: the data or the split cannot be made, the
+    split has too few clients for a certificate, or its route cannot be used with the method.
     """
     cell = read_cell(config)
     if isinstance(cell, DenoisingCell):

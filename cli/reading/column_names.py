@@ -15,86 +15,47 @@ from latecomer.errors import InputError, nearest
 _UNNAMED = re.compile(r"Unnamed: \d+(_level_\d+|\.\d+)*|__index_level_\d+__|\.\.\.\d+")
 
 
-def _words(text: str) -> frozenset[str]:
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text; tables of words are written so."""
     return frozenset(text.split())
 
 
 # Words of which names of row numbers are made: those under which a count up or down is one,
-_COUNTS = _words(
+_COUNTS = words_of(
     "x x1 v1 c0 f1 no nr num number n s sl sn sno serial counter seq sequence line lines obs "
     "case observation observations sample samples record records entry entries item items "
     "example examples instance instances row rows rn rownum rownumber rowname rownames name "
     "names level 0 1 column1 field1 unnamed #"
 )
 # and those under which any values are that differ from row to row.
-_KEYS = _words("id ids idx index indices rowid rowids uid uuid guid key pk unique")
+_KEYS = words_of("id ids idx index indices rowid rowids uid uuid guid key pk unique")
 # Whose rows are: people, places and devices, as clients are called in other tables.
-_OWNERS = _words(
+_OWNERS = words_of(
     "client cid uid pid sid mid usr user patient pt subject subj person people participant "
     "respondent customer member household family student pupil teacher school worker employee "
     "writer author speaker annotator rater owner account hospital clinic center centre site "
     "institution institute organisation organization org ward bank branch store shop company "
     "station sensor device machine phone vehicle car robot meter node party silo edge"
 )
-_OF_OWNERS = _words("id ids no nr num number code name idx index key hash label tag")
+_OF_OWNERS = words_of("id ids no nr num number code name idx index key hash label tag")
 # Over what one client's rows are told apart, and words that stand beside these in names.
-_OVER = frozenset(
-    [
-        "round",
-        "epoch",
-        "step",
-        "seed",
-        "iteration",
-        "iter",
-        "repeat",
-        "repetition",
-        "trial",
-        "fold",
-        "run",
-        "replicate",
-        "replication",
-        "checkpoint",
-        "snapshot",
-    ]
+_OVER = words_of(
+    "round epoch step seed iteration iter repeat repetition trial fold run replicate replication "
+    "checkpoint snapshot"
 )
-_MODELS = _words(
+_MODELS = words_of(
     "model method algorithm algo approach strategy learner classifier predictor system variant"
 )
-_BESIDE = frozenset(
-    [
-        "num",
-        "number",
-        "no",
-        "nr",
-        "id",
-        "idx",
-        "index",
-        "i",
-        "n",
-        "current",
-        "global",
-        "server",
-        "communication",
-        "comm",
-        "comms",
-        "fl",
-        "fed",
-        "local",
-        "training",
-        "train",
-        "random",
-        "cv",
-    ]
+_BESIDE = words_of(
+    "num number no nr id idx index i n current global server communication comm comms fl fed "
+    "local training train random cv"
 )
 
 
 def column_names(raw: Iterable[Any]) -> list[str]:
     """Return names without blanks at their ends, in one Unicode form; columns without one get it.
 
-    Raises
-    ------
-    InputError
-        The columns have several levels.
+    Refuses columns of several levels.
 
     Examples
     --------
@@ -112,10 +73,6 @@ def column_names(raw: Iterable[Any]) -> list[str]:
 
 def refuse_repeated(names: Sequence[str], asked: Sequence[str] = ()) -> None:
     """Refuse a name that occurs twice, among those that are asked for or, if none are, at all.
-
-    Raises
-    ------
-    InputError
 
     Examples
     --------

@@ -31,10 +31,7 @@ _GLANCE = 400  # bytes from a file's beginning that show its encoding
 def text_of(data: bytes) -> str:
     r"""Return UTF-8 text, without the byte-order mark that some programs put before it.
 
-    Raises
-    ------
-    InputError
-        It is no UTF-8: the message says in which line, and what it seems to be.
+    Of bytes that are no UTF-8 the refusal says in which line, and what they seem to be.
 
     Examples
     --------
@@ -60,12 +57,7 @@ def undecodable(error: UnicodeDecodeError) -> str:
 
 
 def refuse_other_than_text(data: bytes) -> None:
-    """Refuse a file that begins as no text does, or as text of two or four bytes a letter does.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a file that begins as no text does, or as text of two or four bytes a letter does."""
     start = data[:_GLANCE]
     if start.startswith(_MARKS) or _every_other(start):
         raise InputError("not UTF-8 text: it seems to be UTF-16 or UTF-32, save it as UTF-8")
@@ -97,11 +89,6 @@ _COMMENT = re.compile(r"\s*(#|%|//)+[^,;\t]*\w")
 
 def read_header(reader: Iterator[list[str]]) -> list[str]:
     """Return the names of the columns, and leave the reader of the rows behind them.
-
-    Raises
-    ------
-    InputError
-        There is none.
 
     Examples
     --------
@@ -169,8 +156,7 @@ def misfit(n_columns: int, cells: Sequence[str]) -> str:
     causes += ["row names as R writes them"] if named and len(cells) > 1 else []
     if not causes or len(cells) < n_columns:
         return said
-    write = ["0.1 for 0,1"] if numbers else []
-    remedy = f"Write {write[0]} and give" if write else "Give"
+    remedy = "Write 0.1 for 0,1 and give" if numbers else "Give"
     return f"{said}: {', or '.join(causes)}? {remedy} every column a name"
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from latecomer.checks import ScientificNumber
 from latecomer.errors import InputError
-from latecomer.reading.column_names import name_words
+from latecomer.reading.column_names import name_words, words_of
 from latecomer.reading.delimited import decimal_comma
 
 # What frames, R, databases and spreadsheets write as text for no id.
@@ -26,6 +26,7 @@ _MISSING = ("", "nan", "none", "nat", "<na>", "na", "n/a", "#n/a", "null")
 _LEGAL = "an id must be text or a whole number"
 _SCIENTIFIC = re.compile(r"[-+]?[0-9]+([.,][0-9]*)?[eE][-+]?[0-9]+")
 _HEX = re.compile(r"[0-9a-f]{6,}|[0-9A-F]{6,}")
+_BEYOND_E = re.compile(r"[abcdfABCDF]")
 _THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}((,[0-9]{3})+|(\.[0-9]{3}){2,}|('[0-9]{3})+)")
 # 1 with a fraction of zeros, or with a point for thousands.
 _POINTED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.000")
@@ -47,111 +48,20 @@ _LOOKALIKES = dict(
 )
 _ALIKE = str.maketrans(dict.fromkeys(_DASHES, "-") | dict.fromkeys(_APOSTROPHES, "'") | _LOOKALIKES)
 # Words of which names of metrics and of summaries are made: one of the first, any of the others.
-_METRICS = frozenset(
-    [
-        "loss",
-        "losses",
-        "accuracy",
-        "acc",
-        "accuracies",
-        "error",
-        "errors",
-        "err",
-        "auc",
-        "auroc",
-        "auprc",
-        "f1",
-        "precision",
-        "recall",
-        "mse",
-        "mae",
-        "rmse",
-        "nll",
-        "bce",
-        "xent",
-        "perplexity",
-        "ppl",
-        "metric",
-        "metrics",
-        "top1",
-        "top5",
-        "mean",
-        "avg",
-        "average",
-        "median",
-        "std",
-        "total",
-        "overall",
-        "sum",
-        "summary",
-        "aggregate",
-        "miou",
-        "iou",
-    ]
+_METRICS = words_of(
+    "loss losses accuracy acc accuracies error errors err auc auroc auprc f1 precision recall mse "
+    "mae rmse nll bce xent perplexity ppl metric metrics top1 top5 mean avg average median std "
+    "total overall sum summary aggregate miou iou"
 )
-_OF_METRICS = frozenset(
-    [
-        "train",
-        "training",
-        "val",
-        "valid",
-        "validation",
-        "test",
-        "testing",
-        "eval",
-        "evaluation",
-        "mean",
-        "global",
-        "local",
-        "grand",
-        "all",
-        "client",
-        "clients",
-        "weighted",
-        "macro",
-        "micro",
-        "balanced",
-        "cross",
-        "entropy",
-        "log",
-        "score",
-        "scores",
-        "rate",
-        "top",
-        "1",
-        "5",
-        "k",
-        "at",
-        "roc",
-        "pr",
-        "per",
-        "central",
-        "centralized",
-        "distributed",
-        "final",
-        "best",
-        "last",
-        "learning",
-        "squared",
-        "absolute",
-    ]
+_OF_METRICS = words_of(
+    "train training val valid validation test testing eval evaluation mean global local grand all "
+    "client clients weighted macro micro balanced cross entropy log score scores rate top 1 5 k "
+    "at roc pr per central centralized distributed final best last learning squared absolute"
 )
-_METRIC_OF_TWO = frozenset(
-    [
-        "cross_entropy",
-        "log_loss",
-        "learning_rate",
-        "error_rate",
-        "top_1",
-        "top_5",
-        "roc_auc",
-        "f1_score",
-        "all_clients",
-    ]
+_METRIC_OF_TWO = words_of(
+    "cross_entropy log_loss learning_rate error_rate top_1 top_5 roc_auc f1_score all_clients"
 )
-_SPLITS = frozenset(
-    ["train", "training", "val", "valid", "validation", "test", "testing", "eval", "evaluation"]
-)
+_SPLITS = words_of("train training val valid validation test testing eval evaluation")
 _COMMENT = ("#", "%", "//")
 
 
@@ -159,12 +69,7 @@ def spelling(value: Any) -> str:
     r"""Return an id as text in one spelling; the empty text where it is missing.
 
     Blanks and invisible characters at the ends go, Unicode takes its composed form (NFC), and whole
-    numbers lose a fraction of zeros.
-
-    Raises
-    ------
-    InputError
-        It is neither text nor a whole number.
+    numbers lose a fraction of zeros.  All else is refused.
 
     Examples
     --------
@@ -186,7 +91,9 @@ def spelling(value: Any) -> str:
         return _of_float(float(value))
     if getattr(value, "ndim", None) == 0 and not isinstance(value, np.generic):
         return spelling(value.item())
-    raise InputError(f"{_LEGAL}, got {type(value).__name__} {value!r:.60}{_advice(value)}")
+    means = ": take one mean a client first, as in losses.groupby('client').mean()"
+    hint = means if isinstance(value, tuple) else ""
+    raise InputError(f"{_LEGAL}, got {type(value).__name__} {value!r:.60}{hint}")
 
 
 def is_missing(value: Any) -> bool:
@@ -204,12 +111,6 @@ def stands_for_none(cell: Any) -> bool:
     [True, True, True, True, True, False, False]
     """
     return _trimmed(cell).casefold() in _MISSING if isinstance(cell, str) else is_missing(cell)
-
-
-def _advice(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ": take one mean a client first, as in losses.groupby('client').mean()"
-    return ""
 
 
 def _trimmed(text: str) -> str:
@@ -253,10 +154,6 @@ def _folded(name: str) -> str:
 def refuse_alike(names: Iterable[str], what: str = "client") -> None:
     """Refuse names that differ only in letter case, in blanks, or in how a number is written.
 
-    Raises
-    ------
-    InputError
-
     Examples
     --------
     >>> refuse_alike(["ann", "Ann"])
@@ -284,10 +181,7 @@ each client one way, or name them apart
 def refuse_clients(names: Collection[str]) -> None:
     """Refuse ids that are alike, that a spreadsheet has shortened, or that name a metric.
 
-    Raises
-    ------
-    InputError
-        One line with the id.  Hexadecimal ids of one length, such as ``12e45678``, are legal.
+    Hexadecimal ids of one length, such as ``12e45678``, are legal.
 
     Examples
     --------
@@ -326,12 +220,7 @@ write long numbers, and several may have become one: write ids in full, as text
 
 
 def refuse_scientific(names: Collection[str], what: str) -> None:
-    """Refuse numbers in scientific notation, several of which may have become one.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse numbers in scientific notation, several of which may have become one."""
     short = [name for name in names if _SCIENTIFIC.fullmatch(name)]
     if short and not _hexadecimal(names):
         raise InputError(
@@ -351,11 +240,7 @@ def _names_metric(name: str) -> bool:
 
 def _hexadecimal(names: Collection[str]) -> bool:
     of_one_length = len({len(name) for name in names}) == 1
-    return of_one_length and all(map(_HEX.fullmatch, names)) and any(map(_beyond_e, names))
-
-
-def _beyond_e(name: str) -> bool:
-    return not set("abcdfABCDF").isdisjoint(name)
+    return of_one_length and all(map(_HEX.fullmatch, names)) and any(map(_BEYOND_E.search, names))
 
 
 @dataclass
@@ -476,18 +361,10 @@ def holds_quantity(names: Collection[str]) -> bool:
 def refuse_labels(names: Collection[str]) -> None:
     """Refuse names of classes that may be one class, or that are no names beside the others.
 
-    Parameters
-    ----------
-    names : collection of str
-        The different names, blanks at their ends taken off.
-
-    Raises
-    ------
-    InputError
-        Two differ only in letter case, in blanks, or in how a number is written; one is a number
-        and another a name; one has a decimal comma or is in scientific notation. Names of one
-        character each are legal from eleven of them on, and so are numbers beside what holds
-        digits and signs alone, as in ``0``, ``1``, ``2+``.
+    They are the different names, blanks at their ends taken off.  Refused are two that differ only
+    in letter case, in blanks, or in how a number is written; a number and a name; a decimal comma;
+    scientific notation.  Names of one character each are legal from eleven of them on, and so are
+    numbers beside what holds digits and signs alone, as in ``0``, ``1``, ``2+``.
 
     Examples
     --------

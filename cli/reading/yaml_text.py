@@ -33,30 +33,19 @@ _MOST_DIGITS = 300  # whole numbers become floats
 _TAG = "tag:yaml.org,2002:"
 
 
-def _resolvers(of: str) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """Return what PyYAML looks up for a plain scalar, by its first character."""
-    found: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
-    for kind, (pattern, firsts) in _CORE.items():
-        for first in firsts:
-            found.setdefault(first, []).append((_TAG + kind, re.compile(rf"(?:{pattern})\Z")))
-    return found if of == "loader" else _joined(found, yaml.SafeDumper.yaml_implicit_resolvers)
-
-
-def _joined(*tables: dict[str, Any]) -> dict[str, Any]:
-    firsts = {first for table in tables for first in table}
-    return {first: [one for table in tables for one in table.get(first, [])] for first in firsts}
-
-
 class _Loader(yaml.SafeLoader):
     """Safe YAML whose plain scalars follow the core schema."""
 
-    yaml_implicit_resolvers = _resolvers("loader")
+    yaml_implicit_resolvers = {}  # noqa: RUF012
 
 
 class _Dumper(yaml.SafeDumper):
     """Quotes what either version of YAML would read as something other than text."""
 
-    yaml_implicit_resolvers = _resolvers("dumper")
+
+for _kind, (_pattern, _firsts) in _CORE.items():
+    for _one in (_Loader, _Dumper):
+        _one.add_implicit_resolver(_TAG + _kind, re.compile(rf"(?:{_pattern})\Z"), _firsts)
 
 
 def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
@@ -120,20 +109,9 @@ def read_mapping(
 ) -> dict[str, Any]:
     r"""Read keys and their values.
 
-    Parameters
-    ----------
-    text : str
-    where : str
-        Names the text's origin in messages.
-    legal : str
-        What it should be, for the message about a text that holds no keys.
-    broken : str
-        What to call a text that cannot be parsed.
-
-    Raises
-    ------
-    InputError
-        One line with the number of the line: broken YAML, or a key that is given twice.
+    Broken YAML and a key that is given twice are refused with the number of the line.  In messages
+    ``where`` names the text's origin, ``legal`` says what it should be where it holds no keys, and
+    ``broken`` what it is called where it cannot be parsed.
 
     Examples
     --------
@@ -169,16 +147,7 @@ def read_value(text: str, name: str) -> Any:
     A text that does not begin with a bracket, brace or quotation mark is one plain scalar, kept
     whole: ``#`` begins no comment in it.
 
-    Parameters
-    ----------
-    text : str
-    name : str
-        The key, for messages.
-
-    Raises
-    ------
-    InputError
-        One line naming the key: broken YAML, or a key within it that is given twice.
+    Broken YAML, and a key within it that is given twice, are refused in the key's ``name``.
 
     Examples
     --------
@@ -224,11 +193,7 @@ def _read(text: str, blame: Callable[[str], str], *, whole: bool = False) -> Any
 def write_yaml(value: Any, *, flow: bool = False) -> str:
     """Write plain data so that `read_mapping` gives it back, keys in their order.
 
-    Parameters
-    ----------
-    value : dict or list
-    flow : bool
-        Whether to write it in one line, in brackets.
+    With ``flow`` it stands in one line, in brackets.
 
     Examples
     --------
@@ -237,5 +202,4 @@ def write_yaml(value: Any, *, flow: bool = False) -> str:
     delta: 0.05
     """
     how: dict[str, Any] = {"default_flow_style": True, "width": 10**6} if flow else {}
-    written: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, **how)
-    return written
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, **how))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import (
@@ -27,6 +27,7 @@ from latecomer.files import write_atomic
 
 if TYPE_CHECKING:
     from latecomer.eval.studies.cells import Cell
+    from latecomer.models.engine.training import RoundLog
 
 # What a cell's directory may hold when its work begins; all else is left from an earlier attempt.
 _STAYS = ("checkpoints", "progress.jsonl")
@@ -104,47 +105,18 @@ def identity(cell: "Cell") -> dict[str, Any]:
     }
 
 
-class RoundLog(Protocol):
-    """What a training loop reports after a round."""
-
-    @property
-    def round(self) -> int:
-        """Number of the round."""
-
-    @property
-    def loss(self) -> float:
-        """Training loss of the round."""
-
-    @property
-    def reason(self) -> str:
-        """Why clients did not train in the way requested; empty if they did."""
-
-
 @dataclass(frozen=True)
 class Place:
-    """A position in the file, and the work up to it.
+    """A position in the file, and the work up to it."""
 
-    Attributes
-    ----------
-    size : int
-        Bytes before it.
-    seconds : float
-        Time worked on the cell until then, earlier attempts included.
-    """
-
-    size: int = 0
-    seconds: float = 0.0
+    size: int = 0  # bytes before it
+    seconds: float = 0.0  # time worked on the cell until then, earlier attempts included
 
 
 class Progress:
     """Writes the file; what an earlier attempt wrote after its last checkpoint is removed.
 
-    Parameters
-    ----------
-    path : Path
-        The file; what it holds stays until the first line is written or `close` is called.
-    clock : callable
-        Monotonic clock, in seconds.
+    That happens as the first line is written, or in `finish`.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -164,16 +136,14 @@ class Progress:
         """Return the time worked on the cell, without lost work."""
         return round(self._kept.seconds + self._clock() - self._began, 3)
 
-    def log(self, entry: RoundLog) -> None:
+    def log(self, entry: "RoundLog") -> None:
         """Write a line about a round."""
-        line: dict[str, Any] = {"round": int(entry.round), "loss": float(entry.loss)}
-        if entry.reason:
-            line["reason"] = entry.reason
-        self._write({**line, "seconds": self.seconds()})
+        reason = {"reason": entry.reason} if entry.reason else {}
+        self._write({"round": int(entry.round), "loss": float(entry.loss), **reason})
 
     def note(self, message: str) -> None:
         """Write a line about something unusual."""
-        self._write({"note": message, "seconds": self.seconds()})
+        self._write({"note": message})
 
     def place(self) -> Place:
         """Return the current position in the file."""
@@ -193,6 +163,7 @@ class Progress:
             self._file.close()
 
     def _write(self, line: dict[str, Any]) -> None:
+        line["seconds"] = self.seconds()
         file = self._open()
         file.write((json.dumps(line) + "\n").encode())
         file.flush()
@@ -392,13 +363,14 @@ def _estimated(cells: Sequence[CellStatus]) -> tuple[tuple[CellStatus, ...], flo
         if cell.state == "done" and cell.seconds is not None:
             taken[cell.label].append(cell.seconds)
     own = {cell.id: guess for cell in cells if (guess := _by_rounds(cell)) is not None}
-    known = [mean for label, mean in _means(taken).items() if label not in _QUICK]
+    means = {label: sum(values) / len(values) for label, values in taken.items()}
+    known = [mean for label, mean in means.items() if label not in _QUICK]
     known += own.values()
     usual = sum(known) / len(known) if known else None
     filled = []
     for cell in cells:
         if cell.seconds_left is None:
-            total = _means(taken).get(cell.label, own.get(cell.id, usual))
+            total = means.get(cell.label, own.get(cell.id, usual))
             left = None if total is None else max(0.0, total - (cell.seconds or 0.0))
             cell = replace(cell, seconds_left=left)
         filled.append(cell)
@@ -407,10 +379,6 @@ def _estimated(cells: Sequence[CellStatus]) -> tuple[tuple[CellStatus, ...], flo
     if any(seconds is None for seconds in rest):
         return tuple(filled), None
     return tuple(filled), sum(seconds or 0.0 for seconds in rest) / workers
-
-
-def _means(taken: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    return {label: sum(values) / len(values) for label, values in taken.items()}
 
 
 def _by_rounds(cell: CellStatus) -> float | None:

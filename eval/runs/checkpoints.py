@@ -37,22 +37,11 @@ _COPIED_EVERY = 1.0
 
 
 class CellCheckpoints:
-    """The checkpoints of a cell in its directory.
+    """The checkpoints of a cell in its directory; one of any other cell's id is not used.
 
-    Parameters
-    ----------
-    folder : Path
-        The cell's directory.
-    cell : str
-        The cell's id: a checkpoint of any other configuration is not used.
-    progress : Progress
-        The cell's log; its position is part of a checkpoint.
-    every : CheckpointEvery
-        How often to write.
-    guard : callable
-        Called before anything is written; raises when the cell is no longer this process's.
-    note : callable
-        Called with a line for the user when a checkpoint cannot be used.
+    The position in the cell's log is part of a checkpoint.  ``guard`` is called before anything is
+    written and raises when the cell is no longer this process's; ``note`` is called with a line for
+    the user when a checkpoint cannot be used.
     """
 
     def __init__(
@@ -76,19 +65,7 @@ class CellCheckpoints:
         self._slots: list[_FileSlot] = []
 
     def slot(self, name: str, *, seed: int, rounds: int, device: str = "cpu") -> Slot:
-        """Return the slot of a training.
-
-        Parameters
-        ----------
-        name : str
-            Unique in the cell: lower-case letters, digits, ``_``.
-        seed : int
-            Training seed.
-        rounds : int
-            Rounds of the training; the last is always written.
-        device : str
-            Where it trains.
-        """
+        """Return the slot of a training, whose last round is always written."""
         if not re.fullmatch("[a-z0-9_]+", name):
             raise ValueError(f"slot names consist of a-z, 0-9 and _, got {name!r}")
         made = _FileSlot(self, name, rounds, {"seed": seed, "device": device})
@@ -171,8 +148,21 @@ class _FileSlot:
     def _path(self, done: int, suffix: str) -> Path:
         return self._cell.folder / f"{self._name}-{done:08d}.{suffix}"
 
-    def _write(self, checkpoint: "Checkpoint", place: Place) -> None:
+    def _named(self, done: int) -> dict[str, Any]:
+        """Return what a checkpoint must have in common with the training that goes on from it."""
         import torch
+
+        return {
+            "format": _FORMAT,
+            "cell": self._cell.cell,
+            "slot": self._name,
+            "round": done,
+            "rounds": self._rounds,
+            "torch": torch.__version__,
+            "device": self._facts["device"],
+        }
+
+    def _write(self, checkpoint: "Checkpoint", place: Place) -> None:
         from safetensors import SafetensorError
         from safetensors.torch import save_file
 
@@ -194,11 +184,7 @@ class _FileSlot:
             draft.unlink(missing_ok=True)
         self._cell.progress.sync()
         about = {
-            "format": _FORMAT,
-            "cell": self._cell.cell,
-            "slot": self._name,
-            "round": done,
-            "rounds": self._rounds,
+            **self._named(done),
             "random": {
                 "generator": "philox",
                 "address": ["seed", "stream", "round", "client"],
@@ -207,8 +193,6 @@ class _FileSlot:
             },
             "selection": dict(checkpoint.selection),
             "tables": {name: list(table) for name, table in tables.items()},
-            "torch": torch.__version__,
-            "device": self._facts["device"],
             "progress": {"size": place.size, "seconds": place.seconds},
             "sha256": sha256,
         }
@@ -225,30 +209,14 @@ class _FileSlot:
         sync_folder(target.parent)
 
     def _read(self, done: int) -> tuple["Checkpoint", Place]:
-        """Read a checkpoint.
-
-        Raises
-        ------
-        OSError, ValueError, KeyError, TypeError
-            When it is damaged, or of another training, version or device.
-        """
-        import torch
+        """Read a checkpoint; errors say that it is damaged, or of another training or version."""
         from safetensors.torch import load_file
 
         from latecomer.models.engine.training import Checkpoint
         from latecomer.models.task.state import State
 
         about = json.loads(self._path(done, "json").read_text("utf-8"))
-        expected = {
-            "format": _FORMAT,
-            "cell": self._cell.cell,
-            "slot": self._name,
-            "round": done,
-            "rounds": self._rounds,
-            "torch": torch.__version__,
-            "device": self._facts["device"],
-        }
-        for key, value in expected.items():
+        for key, value in self._named(done).items():
             if about[key] != value:
                 raise ValueError(f"{key} is {about[key]} there, {value} here")
         if about["random"]["seed"] != self._facts["seed"]:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from latecomer.eval.runs.job import Job
 from latecomer.eval.runs.lock import HeldError, held, held_in_turn
 from latecomer.eval.studies.cells import Cell, content_id, without_folders
 from latecomer.eval.studies.settings import Study
+from latecomer.extras import version_of
 from latecomer.files import make_new, write_atomic, write_changed
 from latecomer.models.methods import METHODS, find_method
 from latecomer.reading.yaml_text import write_yaml
@@ -32,21 +32,11 @@ _PACKAGES = ("latecomer", "torch", "numpy", "scipy", "pandas", "scikit-learn")
 def environment(device: str | None = None) -> dict[str, Any]:
     """Describe the environment that numbers are made in; secrets of the environment stay out.
 
-    Parameters
-    ----------
-    device : str, optional
-        ``cuda`` if the study's cells compute there.
-
-    Returns
-    -------
-    dict
-        ``versions`` (package to version), ``python``, ``git_commit`` (of a source checkout, with
-        ``+changes`` when it is not clean; None otherwise), ``device`` (of the machine that starts
-        the run, with the GPU's name), ``threads`` per worker,
-        ``cpu_count``, ``platform``, ``date`` (UTC) and ``command``.
+    ``git_commit`` is that of a source checkout, with ``+changes`` when it is not clean; ``device``
+    that of the machine that starts the run, with the GPU's name; ``threads`` are per worker.
     """
     return {
-        "versions": {name: _version(name) for name in _PACKAGES},
+        "versions": {name: version_of(name) for name in _PACKAGES},
         "python": platform.python_version(),
         "git_commit": _commit(Path(__file__).resolve().parents[1]),
         "device": device_name(device),
@@ -62,13 +52,6 @@ def _program() -> str:
     """Name what was called: a package, as by ``python -m latecomer``, or a script."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return (spec.parent if spec else "") or Path(sys.argv[0]).name
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _commit(folder: Path) -> str | None:
@@ -99,22 +82,9 @@ WRITTEN = (
 def check_directory(folder: Path, study: Study, *, extend: bool = False) -> None:
     """Refuse a directory that holds another study, or that is no run directory.
 
-    Files whose content ids hold may have moved: it decides which cells are done.
-
-    Parameters
-    ----------
-    folder : Path
-        The run directory, which need not exist.
-    study : Study
-        The study that is asked for.
-    extend : bool
-        Allow further methods, seeds and shifts; nothing may be taken away or changed.
-
-    Raises
-    ------
-    InputError
-        With one line per key in which the studies differ; for a path that is no folder, or whose
-        files are links to data.
+    Files whose content ids hold may have moved: it decides which cells are done.  With ``extend``
+    the study may have further methods, seeds and shifts; nothing may be taken away or changed.  A
+    folder that does not exist will do; one whose files are links to data is refused too.
     """
     output_folder("--out", folder)
     if not folder.exists():
@@ -198,11 +168,6 @@ def declare(folder: Path, study: Study, cells: Sequence[Cell], *, extend: bool =
 
     Another run may have begun there since `check_directory` looked: its study is compared again,
     and of two that begin at once one is the first.
-
-    Raises
-    ------
-    InputError
-        As `check_directory`; nothing is then written.
     """
     resolved, declared = write_yaml(study.resolved()), folder / "study.yaml"
     about = {
@@ -337,21 +302,9 @@ def adopt(
     """Copy finished cells of other directories that have the ids of unfinished cells here.
 
     A cell's id stands for all that its numbers depend on.  A cell is copied as it finished or not
-    at all: ``done`` comes last and holds the hash of the rows.
-
-    Parameters
-    ----------
-    jobs : sequence of Job
-        Cells that are not done.
-    sources : sequence of Path
-        Run directories, of which the first that has a cell is used; their cells may be packed.
-    note : callable
-        Called with a job and a line when a cell there cannot be used.
-
-    Returns
-    -------
-    list of Job
-        The jobs that are done now.
+    at all: ``done`` comes last and holds the hash of the rows.  The first source that has a cell is
+    used; cells may be packed there.  ``note`` is told of those that cannot be used.  Returns the
+    jobs that are done now.
     """
     if not jobs:
         return []

@@ -37,24 +37,13 @@ _PACKAGES = ("latecomer", "torch", "numpy")
 
 @dataclass(frozen=True)
 class Setting:
-    """What a worker elsewhere must have in common with the process that runs the study.
+    """What a worker elsewhere must have in common with the process that runs the study."""
 
-    Attributes
-    ----------
-    folder : str
-        Working directory, to which paths in a study may be relative.
-    path : tuple of str
-        Import paths besides installed packages; methods from outside may lie there.
-    variables : mapping
-        Environment variables whose names start with ``LATECOMER_``.
-    versions : mapping
-        Versions that rows depend on.
-    """
-
-    folder: str
+    folder: str  # working directory, to which paths in a study may be relative
+    # Import paths besides installed packages; methods from outside may lie there.
     path: tuple[str, ...]
-    variables: Mapping[str, str]
-    versions: Mapping[str, str]
+    variables: Mapping[str, str]  # environment variables whose names start with ``LATECOMER_``
+    versions: Mapping[str, str]  # versions that rows depend on
 
     @classmethod
     def here(cls) -> "Setting":
@@ -92,17 +81,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Board:
-    """The folder where the process of a study and its workers see each other.
-
-    Attributes
-    ----------
-    folder : Path
-    token : str
-        Content of the file ``token`` in it.
-    """
+    """The folder where the process of a study and its workers see each other."""
 
     folder: Path
-    token: str
+    token: str  # content of the file of that name in it
 
     def is_seen(self) -> bool:
         """Whether the token can be read here; a file system may show it late."""
@@ -145,29 +127,13 @@ def board_in(run: Path) -> Iterator[Board]:
 
 @dataclass(frozen=True)
 class Errand:
-    """A job for a worker elsewhere; all its paths are absolute.
+    """A job for a worker elsewhere; all its paths are absolute."""
 
-    Attributes
-    ----------
-    number : int
-        Number of the job.
-    attempt : int
-        From 1; 2 is the first retry.
-    job : Job
-    board : Board
-    setting : Setting
-    """
-
-    number: int
-    attempt: int
+    number: int  # of the job
+    attempt: int  # from 1; 2 is the first retry
     job: Job
     board: Board
     setting: Setting
-
-    @classmethod
-    def of(cls, number: int, attempt: int, job: Job, board: Board, setting: Setting) -> "Errand":
-        """Make the errand of a job."""
-        return cls(number, attempt, replace(job, folder=job.folder.resolve()), board, setting)
 
 
 @dataclass(frozen=True)
@@ -289,11 +255,8 @@ def dispatch(
 ) -> None:
     """Carry out jobs on a cluster, ``at_most`` at a time (all if None).
 
-    Raises
-    ------
-    InputError
-        When a worker cannot work on this study: it does not see the run directory, or has other
-        versions.
+    It ends where a worker cannot work on this study: it does not see the run directory, or has
+    other versions.
     """
     if not jobs:
         return
@@ -345,7 +308,8 @@ def _send(
     while waiting and (at_most is None or len(out) < at_most):
         number = waiting[0]
         attempts[number] += 1
-        errand = Errand.of(number, attempts[number], jobs[number], board, setting)
+        job = replace(jobs[number], folder=jobs[number].folder.resolve())
+        errand = Errand(number, attempts[number], job, board, setting)
         try:
             handle = cluster.send(errand)
         except NoRoom as full:

@@ -24,27 +24,16 @@ _LARGER_THAN_A_LAYER = {"MALLOC_MMAP_THRESHOLD_": str(128 * 2**20)}  # glibc 2.3
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a job.
+    """What became of a job."""
 
-    Attributes
-    ----------
-    kind : str
-        ``start``, ``round``, ``note`` and ``retry`` on the way; one of ``done``, ``failed``,
-        ``held`` (another runner has the cell) and ``halted`` (nothing can be written) at its end.
-    job : int
-        Index of the job in the list given to `Executor.run`.
-    round, loss : int, float
-        Number and loss of the latest round.
-    message, details : str
-        A line for the user, and further details for a developer.
-    """
-
+    # ``start``, ``round``, ``note`` and ``retry`` on the way; one of ``done``, ``failed``, ``held``
+    # (another runner has the cell) and ``halted`` (nothing can be written) at its end.
     kind: Literal["start", "round", "note", "retry", "done", "failed", "held", "halted"]
-    job: int
-    round: int | None = None
+    job: int  # index of the job in the list given to `Executor.run`
+    round: int | None = None  # the latest
     loss: float | None = None
-    message: str = ""
-    details: str = ""
+    message: str = ""  # a line for the user
+    details: str = ""  # for a developer
 
 
 def cores_here() -> int:
@@ -111,12 +100,8 @@ class Retries:
 def worker_variables(*, here: bool = False) -> dict[str, str]:
     """Return what to set in a worker's environment: `ONE_THREAD`, and how memory is kept.
 
-    Memory settings already in this process's environment are left unchanged.
-
-    Parameters
-    ----------
-    here : bool
-        Whether the worker runs on this machine, with this C library.
+    Memory settings already in this process's environment are left unchanged.  ``here``: the worker
+    runs on this machine, with this C library.
     """
     if "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return dict(ONE_THREAD)

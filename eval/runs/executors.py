@@ -16,48 +16,23 @@ if TYPE_CHECKING:
     from latecomer.eval.runs.slurm import SlurmExecutor
 
 
-@dataclass(frozen=True)
-class Entry:
-    """Where an executor is found.
-
-    Attributes
-    ----------
-    home : str
-        ``"module:Class"``; the class is a dataclass of the executor's settings.
-    needs : str
-        Package that it requires; the extra that installs it has the executor's name.
-    """
-
-    home: str
-    needs: str = ""
-
-
-EXECUTORS: Mapping[str, Entry] = MappingProxyType(
+EXECUTORS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "local": Entry("latecomer.eval.runs.local:LocalExecutor"),
-        "slurm": Entry("latecomer.eval.runs.slurm:SlurmExecutor", needs="submitit"),
-        "ray": Entry("latecomer.eval.runs.ray:RayExecutor", needs="ray"),
+        "local": ("latecomer.eval.runs.local:LocalExecutor", ""),
+        "slurm": ("latecomer.eval.runs.slurm:SlurmExecutor", "submitit"),
+        "ray": ("latecomer.eval.runs.ray:RayExecutor", "ray"),
     }
 )
+"""By name the dataclass of an executor's settings, and the package that it requires, if any.
+
+The extra that installs it has the executor's name.
+"""
 
 
 def make_executor(
     name: str, settings: Mapping[str, Any]
 ) -> "LocalExecutor | SlurmExecutor | RayExecutor":
-    """Make an executor.
-
-    Parameters
-    ----------
-    name : str
-        One of `EXECUTORS`.
-    settings : mapping
-        Attributes of its class, with ``-`` or ``_``; numbers may be given as text.
-
-    Raises
-    ------
-    InputError
-        For an unknown executor or setting, a value out of its range, and a package that is not
-        installed.
+    """Make an executor; its settings are its class's attributes, numbers may be given as text.
 
     Examples
     --------
@@ -71,7 +46,8 @@ memory-per-cell
     if name not in EXECUTORS:
         legal = ", ".join(EXECUTORS)
         raise InputError(f"executor must be one of {legal}, got {name!r}{nearest(name, EXECUTORS)}")
-    kind = imported(EXECUTORS[name].home)
+    home, needs = EXECUTORS[name]
+    kind = imported(home)
     hints = get_type_hints(kind)
     # The runner sets the fields that are left out of repr.
     own = [field.name for field in fields(kind) if field.repr]
@@ -86,7 +62,6 @@ memory-per-cell
             )
         values[word.replace("-", "_")] = _read(word, value, takes[word])
     made: LocalExecutor | SlurmExecutor | RayExecutor = kind(**values)
-    needs = EXECUTORS[name].needs
     if needs and find_spec(needs) is None:
         raise InputError(
             f"the executor {name!r} needs {needs}, which is not installed:"
@@ -112,38 +87,18 @@ def _read(word: str, value: Any, hint: Any) -> Any:
 
 @dataclass(frozen=True)
 class Choice:
-    """Where cells are carried out.
+    """Where cells are carried out."""
 
-    Attributes
-    ----------
-    executor : Executor, optional
-        None: processes on this machine.
-    workers : int, optional
-        Cores to use; all unless given.
-    where : str
-        The place in words; empty for this machine.
-    """
-
-    executor: Executor | None = None
-    workers: int | None = None
-    where: str = ""
+    executor: Executor | None = None  # None: processes on this machine
+    workers: int | None = None  # cores to use; all unless given
+    where: str = ""  # the place in words; empty for this machine
 
 
 def choose_executor(name: str, flags: Mapping[str, Any], options: Iterable[str]) -> Choice:
     """Make the executor that a command line asks for, and see that it can be reached.
 
-    Parameters
-    ----------
-    name : str
-        ``local``, ``slurm`` or ``ray``.
-    flags : mapping
-        Values of the dedicated options; None where not given.
-    options : iterable of str
-        All other settings, as ``key=value``.
-
-    Raises
-    ------
-    InputError
+    ``flags`` are the dedicated options, None where not given; ``options`` all other settings, as
+    ``key=value``.
 
     Examples
     --------

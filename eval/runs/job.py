@@ -7,14 +7,13 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from latecomer.declared import imported
 from latecomer.errors import InputError
-from latecomer.eval.results.rows import Artifact, rows_to_text, write_artifact
+from latecomer.eval.results.rows import rows_to_text, write_artifact
 from latecomer.eval.runs.cell_directory import (
     Progress,
-    RoundLog,
     failure_of,
     identity,
     is_done,
@@ -31,75 +30,34 @@ from latecomer.eval.training.checkpoint_slots import CheckpointEvery, Checkpoint
 from latecomer.files import write_atomic
 from latecomer.models.engine.threads import client_threads
 
-__all__ = [
-    "Ending",
-    "FailedBeforeError",
-    "Job",
-    "attempt",
-    "carry_out",
-    "is_done",
-    "sweep",
-    "why",
-]
+if TYPE_CHECKING:
+    from latecomer.eval.training.setup import Outcome
+    from latecomer.models.engine.training import RoundLog
 
-
-class Outcome(Protocol):
-    """What the work of a cell returns."""
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """Rows; columns that only name the cell may be left out."""
-
-    @property
-    def artifacts(self) -> Mapping[str, Artifact]:
-        """Artifacts by name."""
-
-
-Evaluate = Callable[[Mapping[str, Any], Callable[[RoundLog], None], Checkpoints], Outcome]
+    Evaluate = Callable[[Mapping[str, Any], Callable[[RoundLog], None], Checkpoints], Outcome]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A cell, its directory, and the function that does its work.
-
-    Attributes
-    ----------
-    cell : Cell
-    folder : Path
-    evaluate : str
-        ``"module:function"``, imported by whoever does the work.
-    every : CheckpointEvery
-        How often its training is checkpointed.
-    overrules : str
-        Token of a lock on the cell whose owner has been found dead.
-    threads : int
-        Threads that the clients of its trainings work in, which changes no row.
-    """
+    """A cell, its directory, and the function that does its work."""
 
     cell: Cell
     folder: Path
-    evaluate: str
+    evaluate: str  # ``"module:function"``, imported by whoever does the work
     every: CheckpointEvery = field(default_factory=CheckpointEvery)
-    overrules: str = ""
-    threads: int = 1
+    overrules: str = ""  # token of a lock on the cell whose owner has been found dead
+    threads: int = 1  # threads that the clients of its trainings work in, which changes no row
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How an attempt at a cell ended.
+    """How an attempt at a cell ended."""
 
-    Attributes
-    ----------
-    kind : str
-        ``done``; ``failed``; ``held`` (another process works on it); ``halted`` (its directory
-        cannot be written, which is not the cell's fault).
-    message, details : str
-        Why, in a line; and the full traceback.
-    """
-
+    # ``done``; ``failed``; ``held`` (another process works on it); ``halted`` (its directory cannot
+    # be written, which is not the cell's fault).
     kind: Literal["done", "failed", "held", "halted"]
-    message: str = ""
-    details: str = ""
+    message: str = ""  # why, in a line
+    details: str = ""  # the full traceback
 
 
 class FailedBeforeError(RuntimeError):
@@ -136,14 +94,8 @@ def carry_out(
 
     The cell is locked meanwhile.  ``done`` is written last and holds the hash of ``rows.csv``; a
     cell without it counts as not run.  A process that is asked to end first writes a checkpoint of
-    the last finished round.
-
-    Raises
-    ------
-    HeldError
-        When another process works on the cell, or has taken it over.
-    FailedBeforeError
-        When the cell has meanwhile failed in another process.
+    the last finished round.  ``HeldError``: another process works on the cell, or has taken it
+    over; ``FailedBeforeError``: it has meanwhile failed in another.
     """
     with held(job.folder, overrules=job.overrules) as lock:
         if is_done(job.folder):
@@ -195,7 +147,7 @@ def _carry_out(
         folder, job.cell.id, progress, every=job.every, guard=lock.check, note=note
     )
 
-    def log(entry: RoundLog) -> None:
+    def log(entry: "RoundLog") -> None:
         if lock.lost:
             lock.check()
         while notes:

@@ -49,20 +49,13 @@ class LocalExecutor:
     them ends.
 
     Workers import the script that called anew, so that it must start nothing as it is imported.
-
-    Attributes
-    ----------
-    workers : int, optional
-        Cores to use, all of them unless given; never more processes than there are jobs.
-    memory_per_cell : float, optional
-        GiB that a cell needs: no more processes are started than free memory has room for.
-    gpus : tuple of str
-        GPUs, as ``CUDA_VISIBLE_DEVICES`` names them: each process sees one, the one that the
-        fewest others use.
     """
 
+    # Cores to use, all of them unless given; never more processes than there are jobs.
     workers: int | None = None
+    # GiB that a cell needs: no more processes are started than free memory has room for.
     memory_per_cell: float | None = None
+    # As ``CUDA_VISIBLE_DEVICES`` names them: each process sees the one that the fewest others use.
     gpus: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
@@ -75,13 +68,7 @@ class LocalExecutor:
         return 1 if self.gpus else threads_of_a_cell(min(self.workers or here, here), at_once)
 
     def processes(self) -> int:
-        """Return how many processes there will be at most.
-
-        Raises
-        ------
-        InputError
-            When the memory that is free now has no room for even one cell.
-        """
+        """Return how many processes there will be at most; refuse to run without room for one."""
         wanted = self.workers or cores_here()
         if not self.memory_per_cell:
             return wanted

@@ -32,33 +32,19 @@ _EXITING = 0x4
 
 @dataclass(frozen=True)
 class Owner:
-    """Who holds a lock.
+    """Who holds a lock."""
 
-    Attributes
-    ----------
-    host : str
-        Name of the machine.
-    machine : str
-        Identifies this boot and process namespace; empty where nothing does.
-    pid, started : int
-        Process id, and when it started in ticks since boot, since process ids are reused.
-    token : str
-        Random; no two locks share it.
-    beat : int
-        Raised every few seconds.
-    """
-
-    host: str
-    machine: str
+    host: str  # name of the machine
+    machine: str  # identifies this boot and process namespace; empty where nothing does
     pid: int
-    started: int
-    token: str
-    beat: int = 0
+    started: int  # in ticks since boot, since process ids are reused
+    token: str  # random; no two locks share it
+    beat: int = 0  # raised every few seconds
 
     @property
     def is_here(self) -> bool:
         """Whether its process is visible from this one."""
-        return bool(self.machine) and (self.host, self.machine) == (_host(), _machine())
+        return bool(self.machine) and (self.host, self.machine) == _here()
 
     @property
     def is_dead(self) -> bool:
@@ -76,7 +62,7 @@ class Owner:
 def this_process() -> Owner:
     """Return this process as the owner of a lock yet to be made."""
     pid = os.getpid()
-    return Owner(_host(), _machine(), pid, _start_of(pid), secrets.token_hex(8))
+    return Owner(*_here(), pid, _start_of(pid), secrets.token_hex(8))
 
 
 def parse_owner(text: str) -> Owner:
@@ -88,16 +74,12 @@ def parse_owner(text: str) -> Owner:
         return Owner("", "", 0, 0, text)
 
 
-def _host() -> str:
-    return socket.gethostname()
-
-
-def _machine() -> str:
-    """Return an id that is the same for exactly the processes that see each other."""
+def _here() -> tuple[str, str]:
+    """Return this host, and an id that is the same for just the processes that see each other."""
     try:
-        return f"{this_boot()} {os.readlink('/proc/self/ns/pid')}"
+        return socket.gethostname(), f"{this_boot()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
-        return f"{sys.platform} {this_boot()}"
+        return socket.gethostname(), f"{sys.platform} {this_boot()}"
 
 
 def _start_of(pid: int) -> int:
@@ -142,23 +124,10 @@ def owner_of(folder: Path) -> Owner | None:
 
 @contextlib.contextmanager
 def held(folder: Path, *, overrules: str = "") -> Iterator["Lock"]:
-    """Hold a cell while the block runs.
+    """Hold a cell, whose folder is made if need be, while the block runs.
 
-    Parameters
-    ----------
-    folder : Path
-        The cell's directory, made if need be.
-    overrules : str
-        Token of an owner that `Watch` has found dead.
-
-    Yields
-    ------
-    Lock
-
-    Raises
-    ------
-    HeldError
-        When another process holds the cell.
+    ``overrules`` is the token of an owner that `Watch` has found dead; any other owner raises
+    `HeldError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = _acquire(folder, overrules)
@@ -198,12 +167,7 @@ def free(folder: Path) -> None:
 class Watch:
     """Watches locks of other processes and tells whose owners are dead.
 
-    Parameters
-    ----------
-    clock : callable
-        Monotonic clock in seconds, unaffected by changes of the date.
-    stale_after : float, optional
-        Seconds without a beat after which an owner counts as dead.
+    The clock is monotonic, unaffected by changes of the date.
     """
 
     def __init__(
@@ -228,22 +192,12 @@ class Watch:
 
 
 class Lock:
-    """A lock that this process holds.
-
-    Attributes
-    ----------
-    path : Path
-        Its file.
-    owner : Owner
-        This process.
-    lost : bool
-        Whether another process was seen to have taken over.
-    """
+    """A lock that this process holds."""
 
     def __init__(self, path: Path, owner: Owner) -> None:
         self.path = path
         self.owner = owner
-        self.lost = False
+        self.lost = False  # whether another process was seen to have taken over
         self._over = threading.Event()
         self._beats = threading.Thread(target=self._beat, name="lock", daemon=True)
 

@@ -31,25 +31,16 @@ class RayExecutor:
     versions of Python, latecomer, torch and numpy; a node that differs ends the run with one
     line.  A cell whose worker or node is lost gets one more try, on any node that has room, and
     further tries as long as it writes new checkpoints.
-
-    Attributes
-    ----------
-    address : str
-        The cluster's ``host:port`` or ``ray://host:port``; ``auto`` looks at ``RAY_ADDRESS`` and
-        for a node on this machine.
-    workers : int, optional
-        Cells at a time; as many as the cluster has room for unless given.
-    cpus_per_cell, gpus_per_cell : float
-        What a cell is declared to need; several CPUs are for the clients of its trainings.
-    memory_per_cell : float, optional
-        GiB that a cell is declared to need.
     """
 
+    # The cluster's ``host:port`` or ``ray://host:port``; ``auto`` looks at ``RAY_ADDRESS`` and for
+    # a node on this machine.
     address: str = "auto"
-    workers: int | None = None
+    workers: int | None = None  # cells at a time; as many as the cluster has room for unless given
+    # What a cell is declared to need; several CPUs are for the clients of its trainings.
     cpus_per_cell: float = 1
     gpus_per_cell: float = 0
-    memory_per_cell: float | None = None
+    memory_per_cell: float | None = None  # GiB
 
     def __post_init__(self) -> None:
         at_least("workers", self.workers, 1)
@@ -63,12 +54,7 @@ class RayExecutor:
         return "a Ray cluster" if self.address == "auto" else f"the Ray cluster at {self.address}"
 
     def check(self) -> None:
-        """Refuse a cluster that does not answer.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a cluster that does not answer."""
         with self._connection():
             pass
 

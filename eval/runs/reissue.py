@@ -90,13 +90,7 @@ class Plan:
 
 
 def declared_entries(path: str | Path) -> list[dict[str, Any]]:
-    """Read the certificates that a YAML file declares, a study or nothing but ``certificates``.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or declares none.
-    """
+    """Read the certificates that a YAML file declares, a study or nothing but ``certificates``."""
     try:
         raw = read_yaml(content_of(path), str(path))
     except FileNotFoundError:
@@ -110,13 +104,7 @@ def declared_entries(path: str | Path) -> list[dict[str, Any]]:
 
 
 def read_source(path: Path) -> Source:
-    """Read a finished run.
-
-    Raises
-    ------
-    InputError
-        It is not finished, or damaged.
-    """
+    """Read a finished run."""
     run_folder(path)
     if not rows_file(path).is_file():
         raise InputError(f"{path} holds an unfinished run: its scores are not all there")
@@ -353,24 +341,15 @@ def _facts(place: Path) -> list[Row]:
 
 @dataclass(frozen=True)
 class Reissued:
-    """The result of issuing certificates anew.
+    """The result of issuing certificates anew."""
 
-    Attributes
-    ----------
-    path : Path
-        The new run directory.
-    table : pandas.DataFrame
-        ``label seed predictor shift severity bound delta n_clients pool mean_error before now
-        others declared``: one row per certificate of a mean; ``before`` is the old run's value of
-        the same bound, NaN where it has none, ``others`` what a pool's certificate leaves for the
-        clients that were not scored.
-    n_late : int
-        Entries that were declared after the scores existed.
-    """
-
-    path: Path
+    path: Path  # the new run directory
+    # ``label seed predictor shift severity bound delta n_clients pool mean_error before now others
+    # declared``: one row per certificate of a mean; ``before`` is the old run's value of the same
+    # bound, NaN where it has none, ``others`` what a pool's certificate leaves for the clients that
+    # were not scored.
     table: pd.DataFrame
-    n_late: int
+    n_late: int  # entries that were declared after the scores existed
 
 
 def reissue(
@@ -382,25 +361,13 @@ def reissue(
 ) -> Reissued:
     """Issue a finished run's held-out certificates anew, from the scores in its rows.
 
-    Certificates of other routes, and all other rows, stay as they are.
+    Entries of other routes are left out; their certificates, and all other rows, stay as they are.
+    ``source`` is only read; ``out`` lies outside of it and must not exist, be empty, or have been
+    left by such a call that did not come to its end.  ``note`` says why these entries and no
+    others; it is stored with them.
 
-    Parameters
-    ----------
-    source : str or Path
-        Run directory with ``study.yaml`` and ``rows.csv``; it is only read.
-    entries : sequence of mapping
-        Entries of ``certificates``, of route ``r0`` (others are left out).
-    out : str or Path
-        The new directory, outside of ``source``: it must not exist, be empty, or have been left by
-        such a call that did not come to its end.
-    note : str
-        Why these entries and no others; it is stored with them.
-
-    Raises
-    ------
-    InputError
-        When the run is not finished, its scores were made under other settings (folds, shifts,
-        draws of a randomised predictor), or it is not known how its clients were drawn.
+    Refused is a run that is not finished, scores made under other settings (folds, shifts, draws of
+    a randomised predictor), and clients of whom it is not known how they were drawn.
     """
     there, folder = read_source(at_home(source)), at_home(out)
     _refuse_taken(folder)
@@ -430,11 +397,9 @@ def _refuse_taken(folder: Path) -> None:
 def _issued(plan: Plan, there: Source, cell: str, scores: Scores, drawn: Drawn) -> Issued:
     """Return rows, facts and curves of one trained model's certificates."""
     first = next(row for row in there.rows if row["cell"] == cell and row["group"])
-    named = (
-        *("study", "cell", "dataset", "split", "split_seed", "method", "label"),
-        *("personalization", "seed", "round"),
-    )
-    about = {name: first[name] for name in named} | {"status": "done"}
+    named = ("study", "cell", "dataset", "split", "split_seed", "method", "label")
+    about = {name: first[name] for name in (*named, "personalization", "seed", "round")}
+    about |= {"status": "done"}
     about["version"] = metadata.version("latecomer")
     classes, seeds = plan.study.evaluation.classes, len(plan.study.seeds)
     rows: list[Row] = []
@@ -469,14 +434,9 @@ def _compared(there: Source, rows: Sequence[Row], plan: Plan) -> pd.DataFrame:
         }
 
     old = totals(there.rows, "certificate", "")
-    means, others, sizes = (
-        totals(rows, *which)
-        for which in (
-            ("certificate", "empirical_risk"),
-            ("certificate_pool", "others"),
-            ("certificate_pool", "size"),
-        )
-    )
+    means = totals(rows, "certificate", "empirical_risk")
+    others = totals(rows, "certificate_pool", "others")
+    sizes = totals(rows, "certificate_pool", "size")
     late = {f"{ROUTE}{entry['rule']}" for entry in plan.late}
     nothing = float("nan")
     lines = [

@@ -31,6 +31,7 @@ from latecomer.eval.runs.tally import Event, Failure, Tally
 from latecomer.eval.settings.cell import RouteSettings, federation_settings
 from latecomer.eval.splits.registry import SPLITS
 from latecomer.eval.splits.split import Split
+from latecomer.eval.studies.cells import Cell
 from latecomer.eval.studies.checking import check_held_back, check_scored
 from latecomer.eval.studies.loading import settled
 from latecomer.eval.studies.settings import Study
@@ -179,13 +180,13 @@ def run(
     check_sources(sources := _sources(adopt, folder))
     study = settled(study, gpus_elsewhere=getattr(executor, "gpus_per_cell", None))
     check_directory(folder, study, extend=extend)
-    plan = _planned(study, folder, evaluate, every or CheckpointEvery())
-    tally = Tally(folder, plan.jobs, on_event)
+    prepared = _prepare(study)
+    tally = Tally(folder, _jobs(prepared, folder, evaluate, every), on_event)
     with _stopping(tally), _writing(tally):
         # First of all: what a run adopts lies in a run directory, if it is stopped too.
-        declare(folder, study, [job.cell for job in plan.jobs], extend=extend)
+        declare(folder, study, prepared.cells, extend=extend)
         tally.plan(sources, retry_failed=retry_failed)
-        _carry_out(plan, tally, executor, workers)
+        _carry_out(study, prepared, tally, executor, workers)
     return _result(tally, time.monotonic() - began)
 
 
@@ -202,39 +203,24 @@ def _sources(adopt: Iterable[str | Path], folder: Path) -> list[Path]:
     return [*map(at_home, adopt), *([folder] if (folder / ARCHIVE).is_file() else [])]
 
 
-@dataclass(frozen=True)
-class _Planned:
-    """A study that can be run: its jobs, and what preparing it found."""
-
-    study: Study
-    jobs: list[Job]
-    split_hash: str
-    n_certification: int
-    data: str
-    found: dict[str, Any]
-
-
-def _planned(study: Study, folder: Path, evaluate: str, every: CheckpointEvery) -> _Planned:
-    prepared = _prepare(study)
-    cells = study.cells(prepared.data_hash, prepared.ways)
-    jobs = [Job(cell, folder / "cells" / cell.id, evaluate, every) for cell in cells]
-    return _Planned(
-        study,
-        jobs,
-        prepared.split_hash,
-        prepared.n_certification,
-        prepared.data,
-        prepared.found,
-    )
+def _jobs(
+    prepared: "_Prepared", folder: Path, evaluate: str, every: CheckpointEvery | None
+) -> list[Job]:
+    every = every or CheckpointEvery()
+    return [Job(cell, folder / "cells" / cell.id, evaluate, every) for cell in prepared.cells]
 
 
 def _carry_out(
-    plan: _Planned, tally: Tally, executor: Executor | None, workers: int | None
+    study: Study,
+    prepared: "_Prepared",
+    tally: Tally,
+    executor: Executor | None,
+    workers: int | None,
 ) -> None:
     """Run the cells that are left, and merge the rows of all."""
     # Several processes on one GPU only take turns: one process for each GPU.
-    gpus = visible_gpus() if plan.study.train.device else ()
-    cores = max(len(gpus), 1) if plan.study.train.device else cores_here()
+    gpus = visible_gpus() if study.train.device else ()
+    cores = max(len(gpus), 1) if study.train.device else cores_here()
     executor = executor or LocalExecutor(workers or cores)
     n_workers, threads = min(workers or cores, n_todo := max(len(tally.todo), 1)), 1
     if isinstance(executor, LocalExecutor):
@@ -242,11 +228,11 @@ def _carry_out(
         n_workers = min(executor.processes(), n_todo)
         threads = executor.threads(n_workers)
     if tally.todo:
-        write_environment(tally.folder, plan.study, plan.found)
-    tally.announce(n_workers, plan.data, threads)
+        write_environment(tally.folder, study, prepared.found)
+    tally.announce(n_workers, prepared.data, threads)
     _work_off(tally, executor)
     merge(tally.folder)
-    count_scorings(tally.folder, plan.jobs, plan.split_hash, plan.n_certification)
+    count_scorings(tally.folder, tally.jobs, prepared.split_hash, prepared.n_certification)
 
 
 def _result(tally: Tally, seconds: float) -> RunResult:
@@ -312,12 +298,13 @@ def _work_off(tally: Tally, executor: Executor) -> None:
 
 @dataclass(frozen=True)
 class _Prepared:
-    data_hash: str
+    """What preparing a study found."""
+
+    cells: tuple[Cell, ...]
     split_hash: str
     n_certification: int
     data: str
     found: dict[str, Any]
-    ways: dict[str, tuple[str, int | None]]
 
 
 def _delta_of(held: Sequence[RouteSettings]) -> float | None:
@@ -461,5 +448,5 @@ def _prepare(study: Study) -> _Prepared:
     )
     facts = {"copies": federation.dataset.copies(), "network": network}
     found = {name: fact for name, fact in facts.items() if fact}
-    held_out, ways = len(split.certification), _ways(study, trained)
-    return _Prepared(federation.data_hash, split.content_hash, held_out, told, found, ways)
+    cells = study.cells(federation.data_hash, _ways(study, trained))
+    return _Prepared(cells, split.content_hash, len(split.certification), told, found)

@@ -31,24 +31,12 @@ from latecomer.eval.runs.stopping import GRACE_SECONDS, stop_on_signals
 
 @dataclass(frozen=True)
 class _Pace:
-    """How often a cluster is asked, in seconds.
+    """How often a cluster is asked, in seconds."""
 
-    Attributes
-    ----------
-    poll : float
-        Between two looks for results.
-    ask : float
-        Between two questions to Slurm about a job that has left no result.
-    late : float
-        How long a result may take to show up once the job is over.
-    requeue : float
-        How long a preempted job may take to be queued again.
-    """
-
-    poll: float
-    ask: float
-    late: float
-    requeue: float
+    poll: float  # between two looks for results
+    ask: float  # between two questions to Slurm about a job that has left no result
+    late: float  # how long a result may take to show up once the job is over
+    requeue: float  # how long a preempted job may take to be queued again
 
 
 _PACES = {"slurm": _Pace(2.0, 60.0, 30.0, 120.0), "local": _Pace(0.1, 0.0, 1.0, 0.0)}
@@ -62,36 +50,22 @@ class SlurmExecutor:
     folder ``slurm`` and is kept for jobs that did not end well.  A job that is preempted, runs out
     of time or memory, or whose node fails, is submitted once more, and further times as long as it
     writes new checkpoints.
-
-    Attributes
-    ----------
-    workers : int, optional
-        Jobs at a time, waiting ones included; as many as Slurm takes unless given.
-    partition, account, qos, constraint, exclude : str, optional
-        As for ``sbatch``.
-    time : int
-        Limit of a job, in minutes.
-    cpus_per_cell, gpus_per_cell : int
-        CPUs and GPUs of a job; several CPUs are for the clients of its trainings.
-    memory_per_cell : float, optional
-        Memory of a job, in GiB.
-    setup : str, optional
-        A shell command that a job runs first, such as ``module load cuda``.
-    cluster : str
-        ``slurm``, or ``local``: processes on this machine in place of jobs, to try things out.
     """
 
+    # Jobs at a time, waiting ones included; as many as Slurm takes unless given.
     workers: int | None = None
+    # As for ``sbatch``.
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
     constraint: str | None = None
     exclude: str | None = None
-    time: int = 240
-    cpus_per_cell: int = 1
+    time: int = 240  # limit of a job, in minutes
+    cpus_per_cell: int = 1  # several are for the clients of its trainings
     gpus_per_cell: int = 0
-    memory_per_cell: float | None = None
-    setup: str | None = None
+    memory_per_cell: float | None = None  # memory of a job, in GiB
+    setup: str | None = None  # a shell command that a job runs first, such as ``module load cuda``
+    # ``slurm``, or ``local``: processes on this machine in place of jobs, to try things out.
     cluster: str = "slurm"
 
     def __post_init__(self) -> None:
@@ -110,12 +84,7 @@ class SlurmExecutor:
         return f"Slurm, partition {self.partition}" if self.partition else "Slurm"
 
     def check(self) -> None:
-        """Refuse a machine that cannot submit jobs.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a machine that cannot submit jobs."""
         from shutil import which
 
         absent = [tool for tool in ("sbatch", "srun", "sacct", "scancel") if which(tool) is None]
@@ -239,12 +208,7 @@ class _Jobs:
 def _tidy(job: Any) -> None:
     """Remove the files of a job that ended well."""
     paths = job.paths
-    for path in (
-        paths.submitted_pickle,
-        paths.result_pickle,
-        paths.submission_file,
-        paths.stdout,
-        paths.stderr,
-    ):
+    pickles = paths.submitted_pickle, paths.result_pickle
+    for path in (*pickles, paths.submission_file, paths.stdout, paths.stderr):
         with contextlib.suppress(OSError):
             path.unlink()

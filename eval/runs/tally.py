@@ -150,8 +150,10 @@ class Tally:
         if report.kind == "halted":
             raise self.cannot_write(report.message)
         if report.kind == "failed":
-            try:
-                self._record(job, report)
+            try:  # its process could not record it itself, if it did not
+                if failure_of(job.folder) is None:
+                    with held(job.folder):
+                        record_failure(job.cell, job.folder, report.message, report.details)
             except HeldError:
                 self._held.append(job)
                 return
@@ -167,12 +169,6 @@ class Tally:
             loss=report.loss,
             message=report.message,
         )
-
-    def _record(self, job: Job, report: Report) -> None:
-        """Record a failure that the cell's process could not record itself."""
-        if failure_of(job.folder) is None:
-            with held(job.folder):
-                record_failure(job.cell, job.folder, report.message, report.details)
 
     def _count_failure(self, job: Job, message: str) -> None:
         self.failures.append(Failure(job.cell.id, job.cell.label, job.cell.seed, message))

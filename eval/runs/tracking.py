@@ -110,29 +110,26 @@ def _lacks(name: str) -> InputError:
     return InputError(f'track: {name} is not installed; pip install "latecomer[{name}]"')
 
 
-class _Own:
-    """A function of the user's own."""
-
-    def __init__(self, path: str) -> None:
-        legal = f"track must be {', '.join(TRACKERS)} or module:function"
-        self._function: Tracker = function_at(path, "track", legal)
-
-    def __call__(self, scalar: Scalar) -> None:
-        self._function(scalar)
-
-    def close(self) -> None:
-        """Do nothing: a function needs no closing."""
+def _opened(name: str, study: str, out: Path) -> tuple[Tracker, Callable[[], None]]:
+    """Return a tracker and what closes it; a function of the user's own needs no closing."""
+    if name in TRACKERS:
+        made = TRACKERS[name](study, out)
+        return made, made.close
+    legal = f"track must be {', '.join(TRACKERS)} or module:function"
+    return function_at(name, "track", legal), lambda: None
 
 
 class _Listener:
     """Turns the events of a run into scalars, and is silent after the first error."""
 
-    def __init__(self, tracker: _Open | _Own, out: Path, say: Callable[[str], None]) -> None:
-        self._tracker, self._out, self._say = tracker, out, say
+    def __init__(
+        self, tracker: Tracker, close: Callable[[], None], out: Path, say: Callable[[str], None]
+    ) -> None:
+        self._tracker, self._close, self._out, self._say = tracker, close, out, say
         self._broken = False
 
     def close(self) -> None:
-        self._try(self._tracker.close)
+        self._try(self._close)
 
     def __call__(self, event: Event) -> None:
         if not self._broken:
@@ -162,24 +159,12 @@ def tracked(
 ) -> Iterator[Callable[[Event], None]]:
     """Open trackers for a run and yield the function that passes its events to them.
 
-    Parameters
-    ----------
-    names : tuple of str
-        Names in `TRACKERS`, or import paths ``module:function`` and ``file.py:function``.
-    study : str
-        Name of the study.
-    out : Path
-        The run directory.
-    say : callable
-        Called with a line about a tracker that stopped.
-
-    Raises
-    ------
-    InputError
-        When a tracker is unknown or not installed, before any work.
+    They are names in `TRACKERS`, or places ``module:function`` and ``file.py:function``; one that
+    is unknown or not installed is refused before any work.  ``say`` is called with a line about a
+    tracker that stopped.
     """
-    made = [TRACKERS[name](study, out) if name in TRACKERS else _Own(name) for name in names]
-    listeners = [_Listener(tracker, out, say) for tracker in made]
+    made = [_opened(name, study, out) for name in names]
+    listeners = [_Listener(tracker, close, out, say) for tracker, close in made]
 
     def tell(event: Event) -> None:
         for listener in listeners:

@@ -17,6 +17,7 @@ from latecomer.eval.settings.study_sections import (
     Train,
 )
 from latecomer.eval.splits.registry import SplitSettings
+from latecomer.eval.splits.split import Split
 
 
 class StudyLike(Protocol):
@@ -39,32 +40,8 @@ class StudyLike(Protocol):
         """All predictors of the study's methods."""
 
 
-class SplitLike(Protocol):
-    """The parts of a finished split that the settings of a route read."""
-
-    @property
-    def kind(self) -> str:
-        """Kind of split."""
-
-    @property
-    def law(self) -> Any:
-        """Law that held-out clients were drawn from, None for a finite pool."""
-
-    @property
-    def seen(self) -> Sequence[Any]:
-        """Clients that train."""
-
-    @property
-    def certification(self) -> Sequence[Any]:
-        """Held-out clients."""
-
-    @property
-    def novel(self) -> Sequence[Any]:
-        """New clients."""
-
-    @property
-    def n_outside(self) -> int:
-        """Clients of the certified ones' population that neither train nor are certified."""
+SplitLike = Split
+"""A finished split, as the settings of a route read it."""
 
 
 class RouteSettings(Settings):
@@ -99,50 +76,28 @@ class RouteSettings(Settings):
         return n_seeds if self.per_seed == "union" else 1
 
     def completed(self, key: str, study: StudyLike) -> Self:
-        """Fill in settings that depend on others; refuse settings that cannot be certified.
-
-        Raises
-        ------
-        InputError
-        """
+        """Fill in settings that depend on others; refuse settings that cannot be certified."""
         return self
 
     def check_split(self, key: str, split: SplitLike) -> None:
-        """Refuse a split on which the certificate cannot be made.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a split on which the certificate cannot be made."""
 
     def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:
-        """Refuse predictors that the certificate does not cover.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse predictors that the certificate does not cover."""
 
 
 R = TypeVar("R", bound=RouteSettings)
 
 
 class FederationSettings(Settings):
-    """The settings that a federation depends on.
-
-    Attributes
-    ----------
-    certified_shifts : tuple of str
-        Names of the shifts that are applied to held-out clients too.
-    device : str, optional
-        ``cuda``; the CPU unless given.
-    """
+    """The settings that a federation depends on."""
 
     data: DataSettings
     split: SplitSettings
     shifts: Shifts = Shifts()
+    # Names of the shifts that are applied to held-out clients too.
     certified_shifts: tuple[str, ...] = ()
-    device: str | None = None
+    device: str | None = None  # ``cuda``; the CPU unless given
 
 
 class Federated(Protocol):
@@ -209,26 +164,9 @@ class CellTrain(Train):
 
 
 class TrainingCell(Settings):
-    """A cell that trains a method.
+    """A cell that trains a method."""
 
-    Attributes
-    ----------
-    kind : str
-        ``method``, ``whole``, or a kind of a route's own.
-    certificates : tuple of RouteSettings
-        The study's entries; only its own entry for a route that trains its own models.
-    n_seeds : int
-        Number of the study's seeds, if any entry divides its failure probability among them.
-    of : str, optional
-        Label of the method that a cell of kind ``whole`` is compared with.
-    reissued : bool
-        Whether the certificates were reissued from the rows of a finished run.
-    data_hash, rows_schema, numbers_version
-        What the cell's numbers depend on besides its settings; its id is made with it, and files
-        that are others by the time the cell is trained are refused.
-    """
-
-    kind: str
+    kind: str  # ``method``, ``whole``, or a kind of a route's own
     study: str = ""
     data: DataSettings
     split: SplitSettings
@@ -238,11 +176,15 @@ class TrainingCell(Settings):
     train: CellTrain
     evaluation: Evaluation = Evaluation()
     bounds: Bounds = ()
+    # Those of the study; only its own for a route that trains its own models.
     certificates: tuple[RouteSettings, ...] = ()
     seed: int
+    # Number of the study's seeds, if any entry divides its failure probability among them.
     n_seeds: int = 1
-    of: str | None = None
-    reissued: bool = False
+    of: str | None = None  # label of the method that a cell of kind ``whole`` is compared with
+    reissued: bool = False  # whether the certificates were reissued from the rows of a finished run
+    # What the cell's numbers depend on besides its settings; its id is made with it, and files that
+    # are others by the time the cell is trained are refused.
     data_hash: str = ""
     rows_schema: int | None = None
     numbers_version: Mapping[str, Any] | None = None

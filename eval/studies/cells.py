@@ -59,18 +59,10 @@ SETTING_NUMBERS_VERSION: Mapping[str, Mapping[str, int]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One unit of work.
+    """One unit of work."""
 
-    Attributes
-    ----------
-    id : str
-        Short hash of the configuration.
-    config : dict
-        Plain data, everything that the cell's numbers depend on.
-    """
-
-    id: str
-    config: dict[str, Any]
+    id: str  # short hash of the configuration
+    config: dict[str, Any]  # plain data, everything that the cell's numbers depend on
 
     @property
     def kind(self) -> str:
@@ -282,6 +274,7 @@ def _held_versions(held: Sequence[Mapping[str, Any]], independent: bool) -> dict
 def _own(model: Mapping[str, Any], entry: Mapping[str, Any], independent: bool) -> dict[str, Any]:
     """Return the configuration of a model that a route trains by itself."""
     route = ROUTES[entry["route"]]
+    label = f"{model['method']['label']} {entry['route']}:{entry['rule']}"
     of_route = {
         "routes": route.version(independent=independent),
         **(OVERLAP_VERSION if independent else {}),
@@ -289,7 +282,7 @@ def _own(model: Mapping[str, Any], entry: Mapping[str, Any], independent: bool) 
     return {
         **model,
         "kind": route.cell_kind,
-        "method": {**model["method"], "label": _own_label(model["method"], entry)},
+        "method": {**model["method"], "label": label},
         "bounds": [],
         "certificates": [{key: value for key, value in entry.items() if key != "methods"}],
         "numbers_version": {**model["numbers_version"], **of_route},
@@ -343,11 +336,6 @@ def _train_of(method: Mapping[str, Any], train: Mapping[str, Any]) -> dict[str, 
     if make_method(**hyper).trains_newcomers:
         return dict(train)
     return {key: value for key, value in train.items() if key != "tune_newcomers"}
-
-
-def _own_label(method: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
-    """Name a model that a route trains, as distinct from the model with the method's label."""
-    return f"{method['label']} {entry['route']}:{entry['rule']}"
 
 
 def _as_recorded(entry: Mapping[str, Any]) -> dict[str, Any]:

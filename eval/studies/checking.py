@@ -90,11 +90,8 @@ def unknown_key(loc: Sequence[str]) -> str:
 def check_bounds(study: Study) -> None:
     """Import the study's own bounds and simulate their coverage, unless they are trusted.
 
-    Raises
-    ------
-    InputError
-        With one line that names the entry: one that is none, or fails; one that is listed again;
-        no clients are held out that it could be asked of.
+    Refused is an entry that is none, or fails, or is listed again, and one in a study that holds
+    out no clients that it could be asked of.
     """
     for key, bounds in _listed(study):
         named = bound_names(bounds)
@@ -112,12 +109,7 @@ def check_bounds(study: Study) -> None:
 
 
 def check_scored(study: Study, split: Split) -> None:
-    """Refuse own bounds of a split that holds out too few clients for them.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse own bounds of a split that holds out too few clients for them."""
     held_out = len(split.certification)
     for key, bounds in _listed(study):
         for place, name in enumerate(bound_names(bounds)):
@@ -150,13 +142,7 @@ _EVERY = 30  # rounds, as in PeFLL's published code
 
 
 def parse_study(raw: Mapping[str, Any]) -> Study:
-    """Check a study given as plain data (what `Study.resolved` gives loads back to the same study).
-
-    Raises
-    ------
-    InputError
-        With one line that names the key, what is legal and what was given.
-    """
+    """Check a study given as plain data; what `Study.resolved` gives loads back to the same."""
     try:
         study = Study.model_validate(raw)
     except ValidationError as error:
@@ -308,12 +294,7 @@ def _check_groups(study: Study) -> None:
 
 
 def check_held_back(study: Study, split: Split) -> None:
-    """Refuse what would train on clients of a held-back group, or takes all as drawn alike.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse what would train on clients of a held-back group, or takes all as drawn alike."""
     if not split.grouped:
         return
     if study.evaluation.given_up:

@@ -189,17 +189,8 @@ def _read_source(name_or_path: str | Path) -> dict[str, Any]:
 def settled(study: Study, *, gpus_elsewhere: float | None = None) -> Study:
     """Return the study with its device settled: ``cuda``, or nothing, which is the CPU.
 
-    Parameters
-    ----------
-    study : Study
-    gpus_elsewhere : float, optional
-        GPUs that an executor asks for each cell on other machines; None: cells run on this one.
-        Workers on other machines find out themselves what these have.
-
-    Raises
-    ------
-    InputError
-        When CUDA is requested here but unavailable, or TF32 is requested on the CPU.
+    ``gpus_elsewhere`` are those that an executor asks a cell on other machines (workers there
+    find out what these have); None: cells run on this one, and CUDA must be here.
     """
     asked = study.train.device
     here = gpus_elsewhere is None

@@ -30,13 +30,7 @@ from latecomer.reading.yaml_text import read_mapping, read_shipped, read_value
 
 
 def read_yaml(text: str | bytes, where: str) -> dict[str, Any]:
-    """Parse a mapping; ``where`` names its origin in errors.
-
-    Raises
-    ------
-    InputError
-        For broken YAML, with the number of the line, and for bytes that are no UTF-8.
-    """
+    """Parse a mapping; ``where`` names its origin in errors."""
     if isinstance(text, bytes):
         try:
             text = text_of(text)
@@ -48,16 +42,8 @@ def read_yaml(text: str | bytes, where: str) -> dict[str, Any]:
 def assigned(assignment: str) -> tuple[str, Any]:
     """Return key and value of an override, for :func:`set_key`.
 
-    Parameters
-    ----------
-    assignment : str
-        ``key=value``; the key is dotted, list indices included; the value is YAML, as
-        :func:`~latecomer.reading.yaml_text.read_value` reads it.
-
-    Raises
-    ------
-    InputError
-        When it is no assignment.
+    It reads ``key=value``: the key is dotted, list indices included; the value is YAML, as
+    :func:`~latecomer.reading.yaml_text.read_value` reads it.
 
     Examples
     --------
@@ -71,16 +57,7 @@ def assigned(assignment: str) -> tuple[str, Any]:
 
 
 def refuse_contradictions(changes: Sequence[tuple[str, Any]]) -> None:
-    """Refuse changes of which a later one undoes an earlier one; it may refine it.
-
-    Parameters
-    ----------
-    changes : sequence of (str, value)
-        Dotted keys and their values, in the order in which they are made.
-
-    Raises
-    ------
-    InputError
+    """Refuse changes, in their order, of which a later one undoes an earlier one; it may refine it.
 
     Examples
     --------
@@ -101,11 +78,6 @@ def refuse_contradictions(changes: Sequence[tuple[str, Any]]) -> None:
 
 def set_key(raw: dict[str, Any], key: str, value: Any) -> None:
     """Set one dotted key of plain data, in place; sections on the way to it are made.
-
-    Raises
-    ------
-    InputError
-        When the key leads through something that holds no keys.
 
     Examples
     --------
@@ -164,11 +136,6 @@ def changed(
     """Return a declaration in some variants and at a scale, without the sections that name them.
 
     The variants' names are appended to the study's name, and ``scale`` is set to the scale.
-
-    Raises
-    ------
-    InputError
-        For a variant or scale that the study does not have, and for a malformed section.
 
     Examples
     --------

@@ -56,7 +56,10 @@ class Checkpoints(Protocol):
         """Return the slot of a training run; ``name`` is unique in the cell, ``[a-z0-9_]+``."""
 
 
-class _NoSlot:
+class _Nothing:
+    def slot(self, name: str, *, seed: int, rounds: int, device: str = "cpu") -> Slot:
+        return self
+
     def load(self) -> None:
         return None
 
@@ -64,10 +67,5 @@ class _NoSlot:
         pass
 
 
-class _NoCheckpoints:
-    def slot(self, name: str, *, seed: int, rounds: int, device: str = "cpu") -> Slot:
-        return _NoSlot()
-
-
-NO_CHECKPOINTS: Checkpoints = _NoCheckpoints()
+NO_CHECKPOINTS: Checkpoints = _Nothing()
 """Keeps nothing: training starts from the beginning."""

@@ -31,33 +31,21 @@ Score = Callable[[State, Sequence[Group]], Sequence[Sequence[ClientScore]]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured during training.
+    """What is measured during training."""
 
-    Attributes
-    ----------
-    groups : mapping of str to Group
-        Populations by their name in the curve; ``validation`` holds the seen clients with their
-        validation data as query.
-    every : int
-        Rounds between two measurements, at least 1; the last round is measured too.
-    rounds : int
-        Rounds of training.
-    chooses : bool
-        Whether to keep the round with the lowest mean validation error (the first, if tied) instead
-        of the last round.
-    also : callable, optional
-        Maps a state to further numbers about the population ``novel``, by their column name in the
-        curve; always the same names.
-    quantities : callable, optional
-        Maps a state and the rounds done to numbers about the training itself, by name; also
-        called before the first round.
-    """
-
+    # Populations by their name in the curve; ``validation`` holds the seen clients with their
+    # validation data as query.
     groups: Mapping[str, Group]
-    every: int
-    rounds: int
+    every: int  # rounds between two measurements, at least 1; the last round is measured too
+    rounds: int  # rounds of training
+    # Whether to keep the round with the lowest mean validation error (the first, if tied) instead
+    # of the last round.
     chooses: bool
+    # Maps a state to further numbers about the population ``novel``, by their column name in the
+    # curve; always the same names.
     also: Callable[[State], Mapping[str, Any]] | None = None
+    # Maps a state and the rounds done to numbers about the training itself, by name; also called
+    # before the first round.
     quantities: Callable[[State, int], Mapping[str, float]] | None = None
 
     def falls_on(self, rounds_done: int) -> bool:
@@ -67,27 +55,17 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The measurements so far.
+    """The measurements so far."""
 
-    Attributes
-    ----------
-    records : tuple of dict
-        One per measurement and population: ``round`` (rounds done), ``group``, ``n_clients``,
-        ``error`` and ``loss`` (means over clients).
-    round : int
-        Rounds done by the model to keep; 0 before one is chosen.
-    error : float
-        Mean validation error of the model to keep; infinite before one is chosen.
-    state : State or None
-        State of the model to keep, if a round is chosen by validation error.
-    quantities : tuple of dict
-        One per measurement, from round 0 on: ``round`` and the plan's quantities.
-    """
-
+    # One per measurement and population: ``round`` (rounds done), ``group``, ``n_clients``,
+    # ``error`` and ``loss`` (means over clients).
     records: tuple[dict[str, Any], ...] = ()
-    round: int = 0
+    round: int = 0  # rounds done by the model to keep; 0 before one is chosen
+    # Mean validation error of the model to keep; infinite before one is chosen.
     error: float = float("inf")
+    # State of the model to keep, if a round is chosen by validation error.
     state: State | None = None
+    # One per measurement, from round 0 on: ``round`` and the plan's quantities.
     quantities: tuple[dict[str, Any], ...] = ()
 
 
@@ -206,21 +184,12 @@ REFITTED = 10
 
 @dataclass(frozen=True)
 class Rates:
-    """Learning rates tried on seen clients refitted as new clients.
+    """Learning rates tried on seen clients refitted as new clients."""
 
-    Attributes
-    ----------
-    tried : tuple of (float, float)
-        Rates with their mean validation errors, in the study's order.
-    chosen : float
-        The rate with the lowest error (the first, if tied).
-    n_clients : int
-        Seen clients refitted.
-    """
-
+    # Rates with their mean validation errors, in the study's order.
     tried: tuple[tuple[float, float], ...]
-    chosen: float
-    n_clients: int
+    chosen: float  # the rate with the lowest error (the first, if tied)
+    n_clients: int  # seen clients refitted
 
     def findings(self, common: Mapping[str, Any]) -> tuple[dict[str, Any], Artifact]:
         """Return the row ``novel_lr`` and the table of the rates tried."""
@@ -253,23 +222,8 @@ def tune_newcomers(
 ) -> tuple[Method, Rates]:
     """Choose ``novel_lr`` among ``rates``; return the method with it and the rates tried.
 
-    Parameters
-    ----------
-    method, task, state
-        The trained method, which trains new clients.
-    federation : Federation
-        Its first ``REFITTED`` seen clients (ids are permuted) are refitted.
-    rates : sequence of float
-        Each above 0.
-    classes : str
-        Masking of absent classes, as in all measurements.
-    seed : int
-        Training seed.
-
-    Raises
-    ------
-    InputError
-        A seen client has no validation data.
+    The first ``REFITTED`` seen clients are refitted (ids are permuted); ``classes`` masks absent
+    classes, as in all measurements.
     """
     whole = federation.validation.clients
     if not len(whole):

@@ -42,34 +42,19 @@ from latecomer.models.task.task import GENERATED_LIMIT, Task, make_task
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A trained method with everything that its bounds need.
-
-    Attributes
-    ----------
-    method, task, state
-        The model.
-    federation : Federation
-        The clients it was trained and measured on.
-    seen_error : mapping of str to float
-        Pooled query error of the seen clients, by predictor.
-    support_scores : callable
-        Maps a predictor to the seen clients' scores on their own support data.
-    seed : int
-        Training seed.
-    held_out : mapping of str to sequence of ClientScore
-        Scores of the held-out clients, by predictor.
-    points : callable
-        Maps a group and a predictor to what its clients' models, as served, say of their points.
-    """
+    """A trained method with everything that its bounds need."""
 
     method: Method
     task: Task
     state: State
-    federation: Federation
-    seen_error: Mapping[str, float]
+    federation: Federation  # the clients it was trained and measured on
+    seen_error: Mapping[str, float]  # pooled query error of the seen clients, by predictor
+    # Maps a predictor to the seen clients' scores on their own support data.
     support_scores: Callable[[str], Sequence[ClientScore]]
-    seed: int
+    seed: int  # training seed
+    # Scores of the held-out clients, by predictor.
     held_out: Mapping[str, Sequence[ClientScore]] = field(default_factory=dict)
+    # Maps a group and a predictor to what its clients' models, as served, say of their points.
     points: Callable[[Group, str], Sequence[ServedPoints]] = lambda group, predictor: ()
 
     def support_error(self, predictor: str) -> float:
@@ -140,10 +125,7 @@ def _federation(settings: FederationSettings) -> Federation:
 def federation_of(cell: SplitCell | TrainingCell) -> Federation:
     """Return the cell's federation; cells of one study in one process share it.
 
-    Raises
-    ------
-    InputError
-        The data are others than when the cell was named after them.
+    Data that are others than when the cell was named after them are refused.
     """
     federation = _federation(cell.federation)
     if cell.data_hash not in ("", federation.data_hash):
@@ -208,11 +190,6 @@ def task_of(federation: Federation, model: ModelSettings, method: Method) -> Tas
     """Return the task with the study's target, or the largest of the method's own sizes.
 
     Cells of one study in one process share it.
-
-    Raises
-    ------
-    ValueError
-        The method has sizes of its own, and part of the study's target is frozen.
     """
     described = outside.file_hash(model.encoder) if is_own_encoder(model.encoder) else ""
     if method.sizes:
@@ -231,31 +208,18 @@ def task_of(federation: Federation, model: ModelSettings, method: Method) -> Tas
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a cell trains, on whom, how long and how it is scored, from its configuration.
+    """What a cell trains, on whom, how long and how it is scored, from its configuration."""
 
-    Attributes
-    ----------
-    federation, method, task, budget, seed
-        As configured; cells of one study in one process share federation and task. Clients hold
-        what the task's target takes.
-    dealt : Federation
-        The federation before the task's stem, if it has one.
-    classes : str
-        How logits of classes absent from a client are treated, see :func:`score_group`.
-    path : str
-        ``serial``, ``vectorised`` or ``auto``, for cohorts and for new clients that train.
-    prior : str or None
-        How models of new clients are corrected for the shares of their classes, of ``PRIORS``.
-    """
-
-    federation: Federation
-    dealt: Federation
+    # Cells of one study in one process share federation and task.
+    federation: Federation  # its clients hold what the task's target takes
+    dealt: Federation  # the federation before the task's stem, if it has one
     method: Method
     task: Task
     budget: TrainConfig
     seed: int
-    classes: str
-    path: str
+    classes: str  # how logits of classes absent from a client are treated, see :func:`score_group`
+    path: str  # ``serial``, ``vectorised`` or ``auto``, for cohorts and for new clients that train
+    # How models of new clients are corrected for the shares of their classes, of ``PRIORS``.
     prior: str | None = None
 
     @cached_property
@@ -361,10 +325,7 @@ def _few(federation: Federation, task: Task) -> Clients:
 def try_given(federation: Federation, method: Method, task: Task) -> None:
     """Check that a system trained elsewhere can serve one seen client, before other work starts.
 
-    Raises
-    ------
-    ValueError
-        The system raised any exception; the message is one line.
+    Whatever it raises becomes a ``ValueError`` of one line.
     """
     clients, shortest = _few(federation, task), TrainConfig(0, 1, 1, 1)
     state = initial_state(method, task, clients, shortest, seed=0)
@@ -380,10 +341,7 @@ def try_given(federation: Federation, method: Method, task: Task) -> None:
 def foresee(federation: Federation, model: ModelSettings, method: Method) -> None:
     """Refuse a network of one's own that is too large to be made, before it is built or tried.
 
-    Raises
-    ------
-    ValueError
-        With one line, that of `rehearse`.
+    The line of the ``ValueError`` is that of `rehearse`.
     """
     if method.sizes or not outside.is_own_target(model.target):
         return
@@ -407,12 +365,7 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
     """Train one client as shortly as can be and serve one, where that has not been tried before.
 
     The networks that make weights are as small as they can be: what is tried is whether the method
-    takes the target.
-
-    Raises
-    ------
-    ValueError
-        Anything went wrong; the message is one line.
+    takes the target.  Whatever goes wrong becomes a ``ValueError`` of one line.
     """
     clients = _few(federation, task)
     try:
@@ -472,11 +425,8 @@ def _refuse_changed(cell: TrainingCell) -> None:
 def setup_of(cell: TrainingCell) -> Setup:
     """Return the set-up of a training cell.
 
-    Raises
-    ------
-    InputError
-        Data or files of one's own are others than when the cell was named after them.
-        New clients are to be served by validation data that some seen client does not have.
+    Data or files of one's own that are others than when the cell was named after them are refused,
+    and so is serving new clients by validation data that some seen client does not have.
     """
     federation = dealt = federation_of(cell)
     prior = cell.method.serving.prior if cell.method.serving else None

@@ -12,8 +12,8 @@ from latecomer.eval.datasets import DATASETS
 from latecomer.eval.datasets.registry import SOURCES
 
 
-def invoke(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["data", *arguments], prog_name="latecomer")
+def invoke(*arguments: str, command: str = "data") -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [command, *arguments], prog_name="latecomer")
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -28,15 +28,16 @@ def test_without_a_command_it_shows_its_commands() -> None:
     assert all(f"  {word} " in out for word in ("fetch", "verify"))
 
 
-def described(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["datasets", *arguments], prog_name="latecomer")
-    return result.exit_code, result.stdout, result.stderr
+def described(*arguments: str) -> str:
+    code, out, err = invoke(*arguments, command="datasets")
+    assert (code, err) == (0, "")
+    return out
 
 
 def test_the_list_names_every_data_set_and_how_it_comes_here() -> None:
-    out = described()[1]
+    out = described()
     assert all(f"\n  {name} " in out for name in DATASETS)
-    held = {one["name"]: one for one in json.loads(described("--json")[1])}
+    held = {one["name"]: one for one in json.loads(described("--json"))}
     assert list(held) == list(DATASETS)
     assert held["femnist"]["origin"] == "make it"
     assert held["table"]["origin"] == "your file"
@@ -45,8 +46,7 @@ def test_the_list_names_every_data_set_and_how_it_comes_here() -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_name_says_what_to_put_where(name, tmp_path) -> None:
-    code, out, _ = described(name, "--long")
-    assert code == 0
+    out = described(name, "--long")
     joined = " ".join(out.split())
     assert str(tmp_path) in out
     assert SOURCES[name].place in joined
@@ -54,19 +54,19 @@ def test_a_name_says_what_to_put_where(name, tmp_path) -> None:
         assert f"sha256 {SOURCES[name].archives[0].sha256}" in out
     else:
         assert SOURCES[name].recipe in out
-    found = json.loads(described(name, "--json")[1])
+    found = json.loads(described(name, "--json"))
     assert SOURCES[name].place in found["facts"].values()
 
 
 def test_a_name_says_licence_and_extra() -> None:
-    out = described("verbagg", "--long")[1]
+    out = described("verbagg", "--long")
     assert "licence: GPL, version 2 or later (R package lme4)" in out
     assert 'pip install "latecomer[federations]"' in out
 
 
 def test_each_recipe_names_the_length_the_reader_wants() -> None:
     for name, width in (("inaturalist", 1280), ("landmarks", 1280), ("yahoo_answers", 768)):
-        assert f"x float32 [N, {width}]" in described(name, "--long")[1]
+        assert f"x float32 [N, {width}]" in described(name, "--long")
 
 
 def test_verify_reads_the_data(tmp_path: Path) -> None:

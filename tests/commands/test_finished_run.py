@@ -112,22 +112,16 @@ def test_it_is_looked_at_when_anything_changed(finished, monkeypatch, tmp_path, 
 
 
 @pytest.mark.parametrize(
-    "more", [("train.rounds=1",), ("--scale", "smoke"), ("--adopt", "x"), ("--retry-failed",)]
+    "more", [("train.rounds=1",), ("--scale", "smoke"), ("--adopt", "x"), ("--retry-failed",), ()]
 )
-def test_another_command_is_looked_at(finished, monkeypatch, more):
+def test_another_command_or_an_edit_of_the_package_is_looked_at(finished, monkeypatch, more):
     monkeypatch.chdir(finished[0])
+    if not more:
+        code = "latecomer.commands.run_directories._code"
+        monkeypatch.setattr(code, lambda: iter([("a.py", b"")]))
     looked: list[int] = []
     monkeypatch.setattr(run_display, "run_and_report", lambda *_, **__: not looked.append(1))
     run("--out", "runs/again", *more)
-    assert looked == [1]
-
-
-def test_an_edit_of_the_package_is_looked_at(finished, monkeypatch):
-    monkeypatch.chdir(finished[0])
-    monkeypatch.setattr("latecomer.commands.run_directories._code", lambda: iter([("a.py", b"")]))
-    looked: list[int] = []
-    monkeypatch.setattr(run_display, "run_and_report", lambda *_, **__: not looked.append(1))
-    run()
     assert looked == [1]
 
 

@@ -28,17 +28,8 @@ certificates: [{{route: r0, rule: product}}]
 KILLS = 20
 OUT = "runs/kills"
 COMMAND = (
-    sys.executable,
-    "-m",
-    "latecomer",
-    "run",
-    "kills.yaml",
-    "--workers",
-    "2",
-    "--checkpoint-rounds",
-    "4",
-    "--retry-failed",
-    "--out",
+    *(sys.executable, "-m", "latecomer", "run", "kills.yaml", "--workers", "2"),
+    *("--checkpoint-rounds", "4", "--retry-failed", "--out"),
 )
 
 
@@ -103,14 +94,8 @@ def check_cells(folder: Path) -> None:
         rounds = [entry["round"] for entry in map(json.loads, lines) if "round" in entry]
         assert rounds == (list(range(ROUNDS)) if rounds else [])
         left = {path.name for path in place.iterdir()}
-        assert left <= {
-            "config.json",
-            "progress.jsonl",
-            "rows.csv",
-            "timing.json",
-            "done",
-            "artifacts",
-        }
+        files = {"config.json", "progress.jsonl", "rows.csv", "timing.json", "done"}
+        assert left <= {*files, "artifacts"}
 
 
 def cells(folder: Path) -> list[str]:
@@ -170,36 +155,3 @@ def test_two_runs_at_once_do_every_cell_once(tmp_path: Path, uninterrupted: byte
     check_cells(out)
     scored = (out / "certification.jsonl").read_text().splitlines()
     assert [json.loads(line)["times"] for line in scored] == list(range(1, 8))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_asked_to_stop_says_how_to_continue(
-    tmp_path: Path, uninterrupted: bytes, number: int
-) -> None:
-    (tmp_path / "kills.yaml").write_text(STUDY)
-    out = tmp_path / OUT
-    parent = start(tmp_path)
-    with cleaned_up([parent]):
-        while rounds_written(out) < 30:
-            assert parent.poll() is None, (tmp_path / "output").read_text()
-            time.sleep(0.01)
-        parent.send_signal(number)
-        assert parent.wait(timeout=30) == 130
-    last = (tmp_path / "output").read_text().splitlines()[-1]
-    assert last.startswith("latecomer: stopped with ")
-    assert last.endswith(" of 8 cells done; the same command continues in runs/kills")
-    begun = [path for path in out.glob("cells/*/progress.jsonl") if path.stat().st_size]
-    held_up = [path.parent for path in begun if not (path.parent / "done").is_file()]
-    assert held_up
-    for place in held_up:  # no round is lost that was over, whatever --checkpoint-rounds says
-        told = place.joinpath("progress.jsonl").read_text().count('"round"')
-        # A line is written before its round's checkpoint: stopped between the two in its first
-        # round, a cell has a line and no checkpoint.
-        kept = [json.loads(path.read_text())["round"] for path in place.glob("checkpoints/*.json")]
-        assert max(kept, default=0) >= told - 1
-    again = start(tmp_path)
-    with cleaned_up([again]):
-        assert again.wait(timeout=600) == 0
-    assert (out / "rows.csv").read_bytes() == uninterrupted
-    check_cells(out)

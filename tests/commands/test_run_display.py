@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from latecomer.commands.app import app
 from latecomer.commands.run_display import CellsInWork, LineDisplay, TableDisplay, plan_line
-from latecomer.eval.results.rows import make_row, write_rows
+from latecomer.eval.results.rows import write_rows
 from latecomer.eval.runs.runner import Event, Failure, RunResult
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
@@ -32,58 +32,10 @@ EVENTS = [
 ]
 
 
-def rows_of(model: dict[str, Any], errors: list[float], bounds: list[float]) -> list[Any]:
-    made = []
-    for seed, (error, bound) in enumerate(zip(errors, bounds, strict=True)):
-        shared = {**model, "cell": model["label"], "seed": seed, "shift": "none", "n_clients": 12}
-        shared |= {"status": "done", "study": "tiny"}
-        novel = {**shared, "group": "novel", "metric": "error"}
-        made += [
-            make_row(**novel, aggregation="per-client", value=error),
-            make_row(**novel, aggregation="pooled", value=0.99),
-            *(
-                make_row(**novel | given, client=f"{client}", n_query=10, value=value)
-                for client in range(12)
-                for given, value in (
-                    ({}, error + (client - 5.5) / 1000),
-                    ({"shift": "blur", "severity": 1.0}, 0.9),
-                    ({"group": "seen"}, 0.8),
-                )
-            ),
-        ]
-        proof = {
-            **shared,
-            "group": "certification",
-            "metric": "certificate",
-            "bound": "r0:product",
-            "population": "unseen-client",
-            "sampling": "finite-pool",
-            "rigorous": True,
-            "delta": 0.05,
-        }
-        made += [make_row(**proof, value=bound), make_row(**proof, term="price", value=0.7)]
-    return made
-
-
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
-    gibbs = {"method": "pefll", "label": "pefll-stochastic", "predictor": "gibbs"}
-    rows = [
-        *rows_of(
-            {"method": "pefll", "label": "pefll", "predictor": "deterministic"},
-            [0.02, 0.04],
-            [0.25, 0.2501],
-        ),
-        *rows_of(
-            {"method": "local", "label": "local", "predictor": "deterministic"},
-            [0.01, 0.01],
-            [0.2, 0.3],
-        ),
-        *rows_of(gibbs, [0.5, 0.5], [1.2, 0.9]),
-        *rows_of(gibbs | {"predictor": "deterministic"}, [0.1, 0.1], [0.4, 0.4]),
-        make_row(method="fedavg", label="fedavg", cell="x", seed=0, status="failed", message="no"),
-    ]
-    write_rows(tmp_path / "rows.csv", rows)
+    """A run directory without results."""
+    write_rows(tmp_path / "rows.csv", [])
     (tmp_path / "study.yaml").write_text("study: small\n", "utf-8")
     (tmp_path / "env.json").write_text("{}", "utf-8")
     (tmp_path / "cells.json").write_text('{"cells": []}', "utf-8")

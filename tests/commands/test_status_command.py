@@ -71,16 +71,8 @@ def test_json_for_machines(directory: Path) -> None:
     assert [found[key] for key in counts] == [2, 0, 1, 2]
     assert found["seconds_left"] == 150.0
     assert found["cells"][2] == {
-        "id": "c",
-        "label": "fedavg",
-        "seed": 1,
-        "state": "stopped",
-        "round": 25,
-        "rounds": 50,
-        "loss": 0.25,
-        "seconds": 40.0,
-        "seconds_left": 60.0,
-        "message": "",
+        **{"id": "c", "label": "fedavg", "seed": 1, "state": "stopped", "message": ""},
+        **{"round": 25, "rounds": 50, "loss": 0.25, "seconds": 40.0, "seconds_left": 60.0},
     }
 
 
@@ -99,14 +91,9 @@ def test_it_loads_no_torch_and_writes_nothing(directory: Path) -> None:
 
 
 def test_what_is_no_run_directory_is_refused(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "latecomer", "status", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stderr == (f"latecomer: {tmp_path} is no run directory: it has no study.yaml\n")
+    done = CliRunner().invoke(app, ["status", str(tmp_path)])
+    assert done.exit_code == 2
+    assert done.stderr == f"latecomer: {tmp_path} is no run directory: it has no study.yaml\n"
 
 
 @pytest.mark.parametrize(("held", "said"), [("", "Expecting value"), ("[1]", "is no mapping")])
@@ -120,12 +107,8 @@ def test_a_damaged_file_of_a_cell_is_named_with_its_cell(
 
 
 def test_durations() -> None:
-    assert [duration(s) for s in (0.4, 59.6, 3599.6, 86400)] == [
-        "0 s",
-        "1 m 0 s",
-        "1 h 0 m",
-        "24 h 0 m",
-    ]
+    told = ["0 s", "1 m 0 s", "1 h 0 m", "24 h 0 m"]
+    assert [duration(seconds) for seconds in (0.4, 59.6, 3599.6, 86400)] == told
 
 
 def test_what_is_made_of_a_run_that_lacks_cells_says_so(directory: Path, capsys: Any) -> None:

@@ -1,4 +1,4 @@
-"""Stand-ins for the work of a cell, importable by worker processes; they load no torch."""
+"""Stand-ins for the work of a cell, and the jobs and the executor that do it; load no torch."""
 
 import contextlib
 import os
@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from latecomer.eval.results.rows import Artifact
+from latecomer.eval.runs.executor import Report, end
+from latecomer.eval.runs.job import Job, attempt
+from latecomer.eval.studies.cells import Cell
 from latecomer.models.engine.threads import thread_count
 
 LOG = "LATECOMER_TEST_LOG"  # file that every attempt is noted in
@@ -24,6 +27,43 @@ class RoundLog:
 class Outcome:
     rows: list
     artifacts: dict = field(default_factory=dict)
+
+
+def jobs_of(double, names, cells):
+    """Return jobs of a double, for methods of these names, below the folder of cells."""
+    config = {
+        **{"kind": "method", "study": "s", "data": {"name": "digits"}, "seed": 0},
+        **{"split": {"kind": "by_class", "seed": 0}, "train": {"rounds": 3}},
+    }
+    return [
+        Job(
+            Cell(name, config | {"method": {"name": name, "label": name}}),
+            cells / name,
+            f"cell_doubles:{double}",
+        )
+        for name in names
+    ]
+
+
+class Here:
+    """An executor in this process, which stops before one of its jobs if told to."""
+
+    def __init__(self, stop_after=None):
+        self.stop_after = stop_after
+
+    def run(self, jobs, on_report):
+        for number, job in enumerate(jobs):
+            if number == self.stop_after:
+                raise KeyboardInterrupt
+            on_report(Report("start", number))
+
+            def on_round(count, loss, number=number):
+                on_report(Report("round", number, round=count, loss=loss))
+
+            def on_note(text, number=number):
+                on_report(Report("note", number, message=text))
+
+            on_report(end(number, attempt(job, on_round, on_note)))
 
 
 def note(config):
@@ -76,13 +116,14 @@ def local_always_dies(config, on_round, checkpoints=None):
 
 
 def local_always_crashes(config, on_round, checkpoints=None):
-    if config["method"] and config["method"]["name"] == "local":
+    if config["method"]["name"] == "local":
+        note(config)
         os.kill(os.getpid(), signal.SIGSEGV)
     return work(config, on_round)
 
 
 def local_always_leaves(config, on_round, checkpoints=None):
-    if config["method"] and config["method"]["name"] == "local":
+    if config["method"]["name"] == "local":
         os._exit(3)
     return work(config, on_round)
 

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import cell_doubles
 import numpy as np
 import pytest
 from PIL import Image
 
 from latecomer.eval.runs.executor import Report
-from latecomer.eval.runs.job import carry_out
+from latecomer.eval.runs.job import Job, carry_out
+from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 
 CIFAR10 = b"airplane automobile bird cat deer dog frog horse ship truck".split()
 STL10 = b"airplane\nbird\ncar\ncat\ndeer\ndog\nhorse\nmonkey\nship\ntruck\n"
@@ -33,6 +35,34 @@ class _Here:
 def here() -> _Here:
     """Return an executor in this process: nothing to start, and an error is the test's own."""
     return _Here()
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file in which doubles of cells note every attempt."""
+    monkeypatch.setenv(cell_doubles.LOG, str(tmp_path / "log"))
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def make_jobs(log: Path, tmp_path: Path) -> Callable[..., list[Job]]:
+    """Make jobs of a double in a run directory."""
+
+    def jobs(double, names=("local", "fedavg"), run="run"):
+        (tmp_path / run / "cells").mkdir(parents=True)
+        return cell_doubles.jobs_of(double, names, tmp_path / run / "cells")
+
+    return jobs
+
+
+@pytest.fixture
+def double(log: Path) -> Callable[..., dict[str, object]]:
+    """Return what a run takes to have a double do its cells in this process."""
+    return lambda name, stop_after=None: {
+        "executor": cell_doubles.Here(stop_after),
+        "evaluate": f"cell_doubles:{name}",
+        "every": CheckpointEvery(rounds=1),
+    }
 
 
 def images(rng: np.random.Generator, *shape: int) -> np.ndarray:

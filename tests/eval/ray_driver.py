@@ -9,22 +9,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from latecomer.eval.runs.job import Job
+from cell_doubles import jobs_of
+
 from latecomer.eval.runs.ray import RayExecutor
-from latecomer.eval.studies.cells import Cell
-
-
-def cell(name):
-    config = {
-        "kind": "method",
-        "study": "s",
-        "data": {"name": "digits"},
-        "split": {"kind": "by_class", "seed": 0},
-        "method": {"name": name, "label": name},
-        "train": {"rounds": 3},
-        "seed": 0,
-    }
-    return Cell(name, config)
 
 
 def main(address, folder, double, *names):
@@ -32,7 +19,7 @@ def main(address, folder, double, *names):
     names = names[:-1] if stop else names
     cells = Path(folder) / "cells"
     cells.mkdir(parents=True)
-    jobs = [Job(cell(name), cells / name, f"cell_doubles:{double}") for name in names]
+    jobs = jobs_of(double, names, cells)
 
     def tell(report):
         print(json.dumps(asdict(report)), flush=True)

@@ -157,7 +157,7 @@ def test_a_worker_without_the_device_refuses_the_run(no_gpu, tmp_path, monkeypat
     cell = Cell("abc", {"kind": "method", "train": {"device": "cuda"}, "seed": 0})
     job = Job(cell, tmp_path / "cells" / "abc", "cell_doubles:work")
     with board_in(tmp_path) as board:
-        errand = Errand.of(0, 1, job, board, replace(Setting.here(), path=()))
+        errand = Errand(0, 1, job, board, replace(Setting.here(), path=()))
         found = carry_out_elsewhere(errand)
     assert isinstance(found, Refusal)
     assert found.message.startswith(

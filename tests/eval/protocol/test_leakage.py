@@ -35,17 +35,9 @@ CLASSES, FEATURES = 4, 6
 PROBES = torch.randn(5, FEATURES, generator=torch.Generator().manual_seed(5))
 # What serving a newcomer costs by default would be most of the test's time.
 QUICK: dict[str, dict[str, Any]] = {
-    "local": {"novel_steps": 3},
-    "fedavg_ft": {"finetune_steps": 3},
-    "ditto": {"finetune_steps": 3},
-    "apfl": {"finetune_steps": 3},
-    "fedper": {"novel_steps": 3},
-    "fedrep": {"novel_steps": 3},
-    "fedbabu": {"novel_steps": 3},
-    "lg_fedavg": {"novel_steps": 3},
-    "pfedme": {"finetune_steps": 3},
-    "pfedhn": {"novel_rounds": 2, "novel_steps": 2},
-    "pfedhn_pc": {"novel_rounds": 2, "novel_steps": 2},
+    **{key: {"novel_steps": 3} for key in ("local", "fedper", "fedrep", "fedbabu", "lg_fedavg")},
+    **{key: {"finetune_steps": 3} for key in ("fedavg_ft", "ditto", "apfl", "pfedme")},
+    **{key: {"novel_rounds": 2, "novel_steps": 2} for key in ("pfedhn", "pfedhn_pc")},
 }
 BOUND = {"posterior": "gaussian", "training_objective": "bound"}
 ENTRIES: dict[str, dict[str, Any]] = {
@@ -64,13 +56,8 @@ def a_dataset() -> Dataset:
 
 DATASET = a_dataset()
 DEALT = {
-    "kind": "by_class",
-    "clients": 12,
-    "certify": 3,
-    "novel": 3,
-    "classes_per_client": 2,
-    "query": 0.25,
-    "validation": 0.25,
+    **{"kind": "by_class", "clients": 12, "certify": 3, "novel": 3, "classes_per_client": 2},
+    **{"query": 0.25, "validation": 0.25},
 }
 SPLIT = make_split(DATASET, **DEALT)
 

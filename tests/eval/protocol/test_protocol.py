@@ -10,16 +10,10 @@ from latecomer.eval.results.rows import make_row
 from latecomer.models.engine.training import RoundLog
 
 SPLIT = {
-    "kind": "by_class",
-    "clients": 26,
-    "certify": 5,
-    "novel": 10,
-    "seed": 0,
-    "query": 0.25,
-    "validation": 0.0,
-    "reserve": 0.2,
-    "classes_per_client": 2,
+    **{"kind": "by_class", "clients": 26, "certify": 5, "novel": 10, "classes_per_client": 2},
+    **{"seed": 0, "query": 0.25, "validation": 0.0, "reserve": 0.2},
 }
+STOCHASTIC = {"name": "pefll", "label": "s", "posterior": "gaussian", "alpha_theta": 1e-3}
 
 
 def config(method: dict[str, object] | None, **changed: object) -> dict[str, object]:
@@ -53,7 +47,7 @@ def run(method: dict[str, object] | None, **changed: object) -> tuple[pd.DataFra
 
 @pytest.fixture(scope="module")
 def stochastic():
-    return run({"name": "pefll", "label": "s", "posterior": "gaussian", "alpha_theta": 1e-3})
+    return run(STOCHASTIC)
 
 
 @pytest.mark.slow
@@ -97,12 +91,7 @@ def test_gap_is_novel_minus_seen_accuracy(stochastic) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_validation_data_of_seen_clients_leave_a_mean_error_a_predictor(share: float) -> None:
     """What chooses the model that a report leads with; a split without such data has no row."""
-    rows, _ = run(
-        {"name": "pefll", "label": "s", "posterior": "gaussian", "alpha_theta": 1e-3},
-        split={**SPLIT, "validation": share},
-        shifts={},
-        bounds=[],
-    )
+    rows, _ = run(STOCHASTIC, split={**SPLIT, "validation": share}, shifts={}, bounds=[])
     own = rows[rows.metric == "validation_error"]
     assert list(own.predictor) == (["gibbs", "deterministic"] if share else [])
     assert set(own.group) <= {"seen"}
@@ -129,8 +118,7 @@ def test_published_bounds_are_there_with_inputs_and_reasons(stochastic) -> None:
 
 
 def test_two_step_kl_is_evaluated_and_says_why_it_is_no_certificate() -> None:
-    method = {"name": "pefll", "label": "s", "posterior": "gaussian", "alpha_theta": 1e-3}
-    rows, artifacts = run(method, shifts={}, bounds=["two_step_kl", "pefll_32"])
+    rows, artifacts = run(STOCHASTIC, shifts={}, bounds=["two_step_kl", "pefll_32"])
     totals = rows[(rows.metric == "certificate") & (rows.term == "")].set_index("bound")
     assert not totals.rigorous["two_step_kl"]
     assert "projected onto a ball" in totals.message["two_step_kl"]
@@ -173,7 +161,7 @@ def test_split_cell_measures_distances_without_a_method() -> None:
 
 @pytest.mark.slow
 def test_same_configuration_gives_the_same_rows(stochastic) -> None:
-    again, _ = run({"name": "pefll", "label": "s", "posterior": "gaussian", "alpha_theta": 1e-3})
+    again, _ = run(STOCHASTIC)
     pd.testing.assert_frame_equal(stochastic[0], again)
 
 

@@ -25,7 +25,7 @@ from latecomer.eval.runs.stopping import (
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, CheckpointEvery
 from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import Checkpoint, train
+from latecomer.models.engine.training import Checkpoint, RoundLog, train
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.state import State
 from latecomer.models.task.task import make_task
@@ -267,13 +267,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before_it(files, tmp_path, su
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"cell": "d"},
-        {"seed": 1},
-        {"rounds": 10},
-        {"device": "cuda:0"},
-    ],
+    "other", [{"cell": "d"}, {"seed": 1}, {"rounds": 10}, {"device": "cuda:0"}]
 )
 def test_a_checkpoint_of_another_training_is_not_used(files, tmp_path, other):
     files(tmp_path).slot("train", seed=0, rounds=9).offer(state(1))
@@ -436,18 +430,13 @@ def test_a_damaged_checkpoint_is_told_of_and_changes_no_number(tmp_path):
     assert [e["note"] for e in entries(job) if "note" in e] == notes
 
 
-class Entry:
-    def __init__(self, number):
-        self.round, self.loss, self.reason = number, 0.5, ""
-
-
 def test_progress_goes_on_after_the_checkpoint_and_not_after_a_torn_line(tmp_path):
     path, now = tmp_path / "progress.jsonl", [0.0]
     first = Progress(path, clock=lambda: now[0])
     places = []
     for number in range(3):
         now[0] += 10
-        first.log(Entry(number))
+        first.log(RoundLog(number, 0.5))
         places.append(first.place())
     assert places[1] == Place(places[1].size, 20.0)
     first.close()
@@ -459,7 +448,7 @@ def test_progress_goes_on_after_the_checkpoint_and_not_after_a_torn_line(tmp_pat
     second = Progress(path, clock=lambda: now[0])
     second.keep(places[1])
     now[0] += 5
-    second.log(Entry(2))
+    second.log(RoundLog(2, 0.5))
     second.close()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(line["round"], line["seconds"]) for line in lines] == [(0, 10), (1, 20), (2, 25)]
@@ -467,7 +456,7 @@ def test_progress_goes_on_after_the_checkpoint_and_not_after_a_torn_line(tmp_pat
     truncate(path)  # the machine went down before the last line was on the disk
     third = Progress(path, clock=lambda: now[0])
     third.keep(Place(10_000, 25.0))
-    third.log(Entry(3))
+    third.log(RoundLog(3, 0.5))
     third.close()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["round"] for line in lines] == [0, 1, 3]

@@ -1,5 +1,7 @@
 """The executors by name, their settings and what is refused."""
 
+import re
+
 import pytest
 
 from latecomer.errors import InputError
@@ -29,10 +31,8 @@ from latecomer.eval.runs.slurm import SlurmExecutor
     ],
 )
 def test_what_makes_no_sense_is_refused(name, settings, said):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(said)):
         make_executor(name, settings)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_an_extra_that_is_absent_is_named(monkeypatch):

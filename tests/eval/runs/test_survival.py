@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import cell_doubles
 import pytest
 import yaml
 
@@ -22,14 +23,11 @@ from latecomer.errors import CannotWriteError, InputError
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs import lock as locks
 from latecomer.eval.runs.cell_directory import is_done, run_status
-from latecomer.eval.runs.executor import Report
-from latecomer.eval.runs.job import attempt
 from latecomer.eval.runs.lock import Owner, this_process
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study
-from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 
-HERE = Path(__file__).parents[1]
+HERE = Path(cell_doubles.__file__).parent
 STUDY = {
     "study": "tiny",
     "data": {"name": "digits"},
@@ -40,42 +38,9 @@ STUDY = {
 }
 
 
-class Here:
-    """An executor in this process."""
-
-    def run(self, jobs, on_report):
-        for number, job in enumerate(jobs):
-            on_report(Report("start", number))
-
-            def on_round(count, loss, number=number):
-                on_report(Report("round", number, round=count, loss=loss))
-
-            def on_note(text, number=number):
-                on_report(Report("note", number, message=text))
-
-            end = attempt(job, on_round, on_note)
-            on_report(Report(end.kind, number, message=end.message, details=end.details))
-
-
-@pytest.fixture
-def double(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(HERE))
-    monkeypatch.setenv("LATECOMER_TEST_LOG", str(tmp_path / "log"))
-    every = CheckpointEvery(rounds=1)
-    return lambda name: {
-        "executor": Here(),
-        "evaluate": f"cell_doubles:{name}",
-        "every": every,
-    }
-
-
 @pytest.fixture
 def study():
     return parse_study(STUDY)
-
-
-def attempts(tmp_path):
-    return sorted((tmp_path / "log").read_text().splitlines())
 
 
 def rows(folder):
@@ -93,7 +58,7 @@ EVERY_CELL = ["fedavg 0", "fedavg 1", "local 0", "local 1", "split None"]
 
 
 @pytest.mark.slow
-def test_two_runs_in_one_directory_do_every_cell_once(double, study, tmp_path, monkeypatch):
+def test_two_runs_in_one_directory_do_every_cell_once(double, study, tmp_path, monkeypatch, log):
     monkeypatch.setenv("LATECOMER_TEST_PAUSE", "0.02")
     out = tmp_path / "out"
     results, events = [], []
@@ -106,7 +71,7 @@ def test_two_runs_in_one_directory_do_every_cell_once(double, study, tmp_path, m
         thread.start()
     for thread in threads:
         thread.join()
-    assert attempts(tmp_path) == EVERY_CELL
+    assert sorted(log.read_text().splitlines()) == EVERY_CELL
     assert [result.n_done for result in results] == [5, 5]
     assert [event.kind for event in events if event.kind == "held"]
     run(study, out=tmp_path / "alone", **double("saves"))
@@ -115,7 +80,7 @@ def test_two_runs_in_one_directory_do_every_cell_once(double, study, tmp_path, m
 
 
 @pytest.mark.slow
-def test_a_cell_that_another_run_holds_is_waited_for(double, study, tmp_path, monkeypatch):
+def test_a_cell_that_another_run_holds_is_waited_for(double, study, tmp_path, monkeypatch, log):
     """It is done by the other here; fails there; or the other falls silent and it is taken over."""
     monkeypatch.setattr(locks, "STALE_AFTER", 0.3)
     monkeypatch.setattr("latecomer.eval.runs.runner._LOOK_EVERY", 0.02)
@@ -149,26 +114,26 @@ def test_a_cell_that_another_run_holds_is_waited_for(double, study, tmp_path, mo
         (places[1] / "failed.json").write_text('{"message": "no luck", "details": ""}')
         (places[1] / "lock.1").unlink()
 
-    (tmp_path / "log").unlink()
+    log.unlink()
     result = run(study, out=out, on_event=beat, **double("saves"))
     assert [failure.message for failure in result.failures] == ["no luck"]
     assert (result.n_done, result.n_failed) == (4, 1)
-    taken_over = attempts(tmp_path)
+    taken_over = sorted(log.read_text().splitlines())
     assert "local 0" in taken_over
     assert "fedavg 0" not in taken_over
     assert "local 1" not in taken_over
 
 
-def test_finished_cells_of_another_directory_are_adopted(double, study, tmp_path):
+def test_finished_cells_of_another_directory_are_adopted(double, study, tmp_path, log):
     source, out = tmp_path / "source", tmp_path / "out"
     smaller = parse_study({**STUDY, "seeds": [0]})
     run(smaller, out=source, **double("saves"))
     (first_cell(source) / "rows.csv").write_text("damaged")
-    (tmp_path / "log").unlink()
+    log.unlink()
     events = []
     result = run(study, out=out, adopt=[source], on_event=events.append, **double("saves"))
     assert (result.n_adopted, result.n_done, result.n_skipped) == (2, 5, 0)
-    assert attempts(tmp_path) == ["fedavg 1", "local 0", "local 1"]
+    assert sorted(log.read_text().splitlines()) == ["fedavg 1", "local 0", "local 1"]
     notes = [event.message for event in events if event.kind == "note"]
     assert notes == [f"{first_cell(source)} is damaged and not adopted"]
     origin = json.loads((first_cell(out, "fedavg") / "adopted.json").read_text())
@@ -210,7 +175,7 @@ def test_packed_cells_are_adopted_and_nothing_else_of_their_archive(double, stud
 
 
 @pytest.mark.slow
-def test_a_directory_is_extended_by_methods_seeds_and_shifts_only(double, study, tmp_path):
+def test_a_directory_is_extended_by_methods_seeds_and_shifts_only(double, study, tmp_path, log):
     out = tmp_path / "out"
     small = parse_study({**STUDY, "seeds": [1], "methods": ["fedavg"]})
     run(small, out=out, **double("saves"))
@@ -218,7 +183,7 @@ def test_a_directory_is_extended_by_methods_seeds_and_shifts_only(double, study,
         run(study, out=out, **double("saves"))
     result = run(study, out=out, extend=True, **double("saves"))
     assert (result.n_skipped, result.n_done) == (2, 5)
-    assert attempts(tmp_path) == EVERY_CELL
+    assert sorted(log.read_text().splitlines()) == EVERY_CELL
     run(study, out=tmp_path / "alone", **double("saves"))
     assert rows(out) == rows(tmp_path / "alone")
     for changed in ({"seeds": [0]}, {"methods": ["local"]}, {"train": {"rounds": 11}}):
@@ -321,41 +286,33 @@ def fill(path):
     assert os.statvfs(path).f_bavail == 0
 
 
-def test_a_full_disk_halts_the_run_and_costs_nothing(double, study, tmp_path, small_disk):
+@pytest.mark.parametrize("full", [True, False])
+def test_a_disk_that_is_full_or_read_only_halts_the_run_and_costs_nothing(
+    double, study, tmp_path, small_disk, full
+):
     run(study, out=tmp_path / "alone", **double("saves"))
     out = small_disk / "out"
     with pytest.raises(KeyboardInterrupt):
         run(study, out=out, on_event=stop_after(2), **double("saves"))
-    fill(small_disk / "ballast")
+
+    def remount(how):
+        subprocess.run(["mount", "-o", f"remount,{how}", str(small_disk)], check=True)
+
+    fill(small_disk / "ballast") if full else remount("ro")
     said = refused(study, out, double)
     assert said.startswith(f"{out} cannot be written (")
-    assert "No space left on device" in said
+    assert ("No space left on device" if full else "Read-only file system") in said
     assert said.endswith(
         "2 of 5 cells are done and safe: put that right and the same command continues"
     )
+    (small_disk / "ballast").unlink() if full else remount("rw")
     assert not list(out.rglob("failed.json"))
     assert sum(map(is_done, (out / "cells").iterdir())) == 2
-    (small_disk / "ballast").unlink()
     assert run(study, out=out, **double("saves")).n_skipped == 2
     assert rows(out) == rows(tmp_path / "alone")
-
-
-def test_a_read_only_disk_halts_the_run_and_costs_nothing(double, study, tmp_path, small_disk):
-    run(study, out=tmp_path / "alone", **double("saves"))
-    out = small_disk / "out"
-    with pytest.raises(KeyboardInterrupt):
-        run(study, out=out, on_event=stop_after(2), **double("saves"))
-    remount = ["mount", "-o", "remount,{}", str(small_disk)]
-    subprocess.run([word.format("ro") for word in remount], check=True)
-    said = refused(study, out, double)
-    assert "Read-only file system" in said
-    assert "2 of 5 cells are done and safe" in said
-    subprocess.run([word.format("rw") for word in remount], check=True)
-    assert run(study, out=out, **double("saves")).n_skipped == 2
-    assert rows(out) == rows(tmp_path / "alone")
-    # What is finished can be gone through again where nothing can be written.
-    subprocess.run([word.format("ro") for word in remount], check=True)
-    assert run(study, out=out, **double("saves")).n_skipped == 5
+    if not full:  # what is finished can be gone through again where nothing can be written
+        remount("ro")
+        assert run(study, out=out, **double("saves")).n_skipped == 5
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
@@ -520,9 +477,8 @@ READ_AGAIN = "cells run in processes of their own, which read the script again"
 
 
 @pytest.fixture
-def unguarded(tmp_path, monkeypatch):
+def unguarded(tmp_path, log):
     """Write a script without a main guard, run it in some way, and say how that ended."""
-    monkeypatch.setenv("LATECOMER_TEST_LOG", str(tmp_path / "log"))
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
     (tmp_path / "data.txt").write_text("once")
     about = {"here": str(HERE), "study": "tiny.yaml", "out": "out"}

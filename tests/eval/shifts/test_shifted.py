@@ -273,12 +273,12 @@ STUDY = {
 def test_a_changed_function_or_data_set_makes_new_cells(folder):
     study = parse_study(STUDY | {"shifts": shifts_of(folder)})
     plain = parse_study(STUDY)
-    assert _prepare(plain).data_hash == DIGITS.content_hash
-    before = _prepare(study).data_hash
+    assert _prepare(plain).cells[0].config["data_hash"] == DIGITS.content_hash
+    before = _prepare(study).cells[0].config["data_hash"]
     (folder / "own.py").write_text(MIRROR + "# changed\n")
-    assert _prepare(study).data_hash != before
+    assert _prepare(study).cells[0].config["data_hash"] != before
     (folder / "own.py").write_text(MIRROR)
-    assert _prepare(study).data_hash == before
+    assert _prepare(study).cells[0].config["data_hash"] == before
 
 
 @pytest.mark.parametrize(

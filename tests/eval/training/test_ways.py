@@ -28,9 +28,7 @@ STUDY = {
 def cells(path: str, **changes: object) -> list[Cell]:
     """Return the cells of the two methods, of which one has its gradient written out."""
     train = {"rounds": 1, "cohort": 2, "path": path}
-    study = parse_study({**STUDY, "train": train, **changes})
-    found = _prepare(study)
-    return list(study.cells(found.data_hash, found.ways)[1:])
+    return list(_prepare(parse_study({**STUDY, "train": train, **changes})).cells[1:])
 
 
 def ids(path: str, **changes: object) -> list[str]:
@@ -79,6 +77,5 @@ def kept_runs() -> list[Path]:
 @pytest.mark.parametrize("kept", kept_runs(), ids=lambda kept: kept.name)
 def test_kept_runs_of_dense_nets_have_the_cells_that_they_had(kept: Path) -> None:
     study = load_study(kept / "study.yaml")
-    found = _prepare(study)
-    now = [cell.id for cell in study.cells(found.data_hash, found.ways)]
+    now = [cell.id for cell in _prepare(study).cells]
     assert now == json.loads((kept / "cells.json").read_text("utf-8"))["cells"]

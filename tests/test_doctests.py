@@ -1,15 +1,20 @@
+"""Examples in docstrings of the ground, the commands, ``certify`` and ``eval`` hold."""
+
 import doctest
+import re
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+# What trains is run by tests/docs/test_help.py.
+EXAMPLE = re.compile(r"^ *>>> (?!.*# doctest: \+SKIP)", re.MULTILINE)
+ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
     ".".join(("latecomer", *path.relative_to(ROOT).with_suffix("").parts)).replace(".cli.", ".")
-    for folder in ("cli", "commands", "certify")
+    for folder in ("cli", "commands", "certify", "eval")
     for path in (ROOT / folder).rglob("*.py")
-    if ">>>" in path.read_text("utf-8")
+    if EXAMPLE.search(path.read_text("utf-8"))
 )
 
 
