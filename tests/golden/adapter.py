@@ -4,24 +4,23 @@
 """
 
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from latecomer import bounds
 from latecomer.bounds.certificate import Certificate
 
 
 @dataclass(frozen=True)
 class Route:
-    """Where a vector's function lives and what its inputs are called there.
+    """What a vector's function is called, and its inputs.
 
     ``lengths`` names inputs that only say how long a list must be; ``constants`` fills arguments
     the vectors leave out because the value does not depend on them; ``without`` names inputs on
     which it should not depend and that the calculator does not take.
     """
 
-    module: str
     function: str
     names: dict[str, str]
     lengths: dict[str, str] = field(default_factory=dict)
@@ -87,111 +86,77 @@ _VC = {"d": "dimension", "m": "n_samples", "coef": "coefficient", "mult": "multi
 _COUNTS = {"counts_p": "novel_counts", "counts_q": "train_counts", "alpha": "smoothing"}
 
 
-def _same(module: str, names: dict[str, str], *functions: str) -> dict[str, Route]:
-    return {function: Route(module, function, names) for function in functions}
+def _same(names: dict[str, str], *functions: str) -> dict[str, Route]:
+    return {function: Route(function, names) for function in functions}
 
 
 ROUTES: dict[str, Route] = {
-    "klb": Route("binary_kl", "kl", {}),
-    "klinv_up": Route("binary_kl", "kl_inverse_upper", {"c": "budget"}),
-    "klinv_lo": Route("binary_kl", "kl_inverse_lower", {"c": "budget"}),
-    "xi": Route("binary_kl", "xi", {}),
-    "gauss_kl_equal": Route("binary_kl", "gauss_kl_equal", {"sqdist": "squared_distance"}),
+    "klb": Route("kl", {}),
+    "klinv_up": Route("kl_inverse_upper", {"c": "budget"}),
+    "klinv_lo": Route("kl_inverse_lower", {"c": "budget"}),
+    "xi": Route("xi", {}),
+    "gauss_kl_equal": Route("gauss_kl_equal", {"sqdist": "squared_distance"}),
     "gauss_kl_iso": Route(
-        "binary_kl",
-        "gauss_kl_iso",
-        {"sqdist": "squared_distance", "var_q": "variance_q", "var_p": "variance_p"},
+        "gauss_kl_iso", {"sqdist": "squared_distance", "var_q": "variance_q", "var_p": "variance_p"}
     ),
-    **_same(
-        "held_out.losses", _HOLD, "hoeffding", "chernoff_kl", "clopper_pearson", "emp_bernstein"
-    ),
-    **_same(
-        "held_out.losses", _SCORES, "product", "wsr", "wsr_wor", "betting_mixture", "conformal"
-    ),
+    **_same(_HOLD, "hoeffding", "chernoff_kl", "clopper_pearson", "emp_bernstein"),
+    **_same(_SCORES, "product", "wsr", "wsr_wor", "betting_mixture", "conformal"),
     "pool_fraction": Route(
-        "held_out.losses",
-        "pool_fraction",
-        {"x": "n_exceeding", "m": "n_sampled", "pool": "pool_size"},
+        "pool_fraction", {"x": "n_exceeding", "m": "n_sampled", "pool": "pool_size"}
     ),
-    "dkw_band": Route("held_out.losses", "dkw_band", {"k": "n_clients", "n": "n_clients"}),
-    **_same("one_data_set", _ONE, "maurer", "mcallester03", "seeger", "seeger_exact"),
-    "tolstikhin_seldin": Route("one_data_set", "tolstikhin_seldin", _ONE),
+    "dkw_band": Route("dkw_band", {"k": "n_clients", "n": "n_clients"}),
+    **_same(_ONE, "maurer", "mcallester03", "seeger", "seeger_exact"),
+    "tolstikhin_seldin": Route("tolstikhin_seldin", _ONE),
     "mc_then_kl": Route(
-        "one_data_set",
-        "mc_then_kl",
-        _ONE | {"r_mc": "monte_carlo_risk", "delta_mc": "delta_draws"},
+        "mc_then_kl", _ONE | {"r_mc": "monte_carlo_risk", "delta_mc": "delta_draws"}
     ),
-    **_same("one_data_set", _ONE, "catoni", "catoni_grid", "thiemann"),
-    **_same("one_data_set", _ONE, "thiemann_opt", "pbb_quad"),
-    "pefll_b1": Route("meta_learning.pefll", "pefll_b1", _META),
-    "zakerinia24": Route("meta_learning.kl_inverted", "zakerinia24", _META),
-    "guan_lu_kl": Route("meta_learning.kl_inverted", "guan_lu_kl", _META),
-    **_same("meta_learning.unequal_sizes", _META, "pefll_b1_unequal", "two_step_kl_unequal"),
+    **_same(_ONE, "catoni", "catoni_grid", "thiemann"),
+    **_same(_ONE, "thiemann_opt", "pbb_quad"),
+    "pefll_b1": Route("pefll_b1", _META),
+    "zakerinia24": Route("zakerinia24", _META),
+    "guan_lu_kl": Route("guan_lu_kl", _META),
+    **_same(_META, "pefll_b1_unequal", "two_step_kl_unequal"),
     "pefll_32": Route(
-        "meta_learning.pefll",
         "pefll_32",
         _META
         | {"eta_h_sq": "eta_h_squared", "eta_v_sq": "eta_v_squared", "theta_sqs": "theta_squared"},
         lengths={"n": "theta_sqs"},
     ),
-    **_same("meta_learning.kl_inverted", _META, "two_step_kl", "multitask_kl"),
+    **_same(_META, "two_step_kl", "multitask_kl"),
     "guan_lu_catoni": Route(
-        "meta_learning.kl_inverted",
-        "guan_lu_catoni",
-        _META | {"C_env": "client_temperature", "C_task": "sample_temperature"},
+        "guan_lu_catoni", _META | {"C_env": "client_temperature", "C_task": "sample_temperature"}
     ),
     "catoni_unequal": Route(
-        "meta_learning.unequal_sizes",
-        "catoni_unequal",
-        _META | {"rs": "empirical_risks", "kls_sum": "sum_kl", "lam": "rate"},
+        "catoni_unequal", _META | {"rs": "empirical_risks", "kls_sum": "sum_kl", "lam": "rate"}
     ),
-    **_same("meta_learning.pefll", _META, "pentina_lampert", "amit_meir", "rezazadeh_code"),
-    "pacoh_holder": Route(
-        "meta_learning.pefll",
-        "pacoh_holder",
-        _META | {"lam": "client_rate", "beta": "sample_rate"},
-    ),
-    **_same("unseen_clients.single_level", _META, "single_level_kl", "single_level_product"),
-    "occam_client": Route("unseen_clients.description_length", "occam_client", _META),
-    "occam_product": Route("unseen_clients.description_length", "occam_product", _META),
-    **_same("held_out.finite_pool", _SCORES, "product_wor", "betting_wor"),
-    **_same("held_out.betting", _SCORES, "product_mixture"),
-    "mean_difference": Route("held_out.losses", "mean_difference", {"M": "loss_max"}),
-    **_same("held_out.star", {"pool": "pool_size"}, "star", "star_wor"),
-    "blend": Route("held_out.blend", "blend", {"pool": "pool_size"}),
-    **_same("next_client", {}, "client_threshold", "second_moment_threshold"),
-    **_same("held_out.arriving", _SCORES, "product_path"),
-    **_same("held_out.arriving", _SCORES, "drift_evidence"),
+    **_same(_META, "pentina_lampert", "amit_meir", "rezazadeh_code"),
+    "pacoh_holder": Route("pacoh_holder", _META | {"lam": "client_rate", "beta": "sample_rate"}),
+    **_same(_META, "single_level_kl", "single_level_product"),
+    "occam_client": Route("occam_client", _META),
+    "occam_product": Route("occam_product", _META),
+    **_same(_SCORES, "product_wor", "betting_wor"),
+    **_same(_SCORES, "product_mixture"),
+    "mean_difference": Route("mean_difference", {"M": "loss_max"}),
+    **_same({"pool": "pool_size"}, "star", "star_wor"),
+    "blend": Route("blend", {"pool": "pool_size"}),
+    **_same({}, "client_threshold", "second_moment_threshold"),
+    **_same(_SCORES, "product_path"),
+    **_same(_SCORES, "drift_evidence"),
     "personal_prior_pooled2": Route(
-        "unseen_clients.personal_priors",
-        "personal_prior_pooled",
-        _COMMON | {"sqdists": "squared_distances"},
+        "personal_prior_pooled", _COMMON | {"sqdists": "squared_distances"}
     ),
-    "aid_fast": Route(
-        "unseen_clients.description_length", "aid_fast", _AID, lengths={"n": "bits_tasks"}
-    ),
-    "aid_occam": Route(
-        "unseen_clients.description_length", "aid_occam", _AID, lengths={"n": "bits_tasks"}
-    ),
-    "progressive": Route("unseen_clients.single_level", "progressive", _COMMON | {"T": "n_steps"}),
-    **_same(
-        "uniform_convergence",
-        _CAPACITY,
-        "baxter_thm2_n",
-        "baxter_thm2_m",
-        "baxter_eps_const",
-    ),
-    "baxter_thm4_m": Route("uniform_convergence", "baxter_thm4_m", _CAPACITY),
+    "aid_fast": Route("aid_fast", _AID, lengths={"n": "bits_tasks"}),
+    "aid_occam": Route("aid_occam", _AID, lengths={"n": "bits_tasks"}),
+    "progressive": Route("progressive", _COMMON | {"T": "n_steps"}),
+    **_same(_CAPACITY, "baxter_thm2_n", "baxter_thm2_m", "baxter_eps_const"),
+    "baxter_thm4_m": Route("baxter_thm4_m", _CAPACITY),
     "log_cover_ball": Route(
-        "uniform_convergence",
-        "log_cover_ball",
-        {"dim": "dimension", "R": "ball_radius", "radius": "cover_radius"},
+        "log_cover_ball", {"dim": "dimension", "R": "ball_radius", "radius": "cover_radius"}
     ),
-    **_same("uniform_convergence", _PFEDHN, "pfedhn_M", "pfedhn_eps"),
-    **_same("shift.balls", {}, "tv_ball", "kl_ball", "chi2_ball", "subgroup"),
-    "proxy_a": Route("shift.adaptation", "proxy_a", {"err": "error"}),
+    **_same(_PFEDHN, "pfedhn_M", "pfedhn_eps"),
+    **_same({}, "tv_ball", "kl_ball", "chi2_ball", "subgroup"),
+    "proxy_a": Route("proxy_a", {"err": "error"}),
     "hdiv_from_counts": Route(
-        "shift.adaptation",
         "hdiv_from_counts",
         {
             "src_as_tgt": "source_as_target",
@@ -200,14 +165,11 @@ ROUTES: dict[str, Route] = {
             "n_tgt": "n_target",
         },
     ),
-    "vc_dev": Route("shift.adaptation", "vc_dev", _VC),
+    "vc_dev": Route("vc_dev", _VC),
     "ben_david": Route(
-        "shift.adaptation",
-        "ben_david",
-        _VC | {"err_s": "source_risk", "dhat": "divergence", "lam": "joint_error"},
+        "ben_david", _VC | {"err_s": "source_risk", "dhat": "divergence", "lam": "joint_error"}
     ),
     "odpfl": Route(
-        "shift.adaptation",
         "odpfl",
         _VC
         | {
@@ -221,19 +183,15 @@ ROUTES: dict[str, Route] = {
         },
         constants={"delta_multitask": 0.01},
     ),
-    **_same("training", _OPTIMISATION, "pefll_31"),
-    "pefll_31_minT": Route("training", "pefll_31_minT", _OPTIMISATION, without=("b2",)),
+    **_same(_OPTIMISATION, "pefll_31"),
+    "pefll_31_minT": Route("pefll_31_minT", _OPTIMISATION, without=("b2",)),
     "dp_sensitivity": Route(
-        "privacy",
-        "dp_sensitivity",
-        {"L": "head_lipschitz", "B": "feature_bound", "size": "n_samples"},
+        "dp_sensitivity", {"L": "head_lipschitz", "B": "feature_bound", "size": "n_samples"}
     ),
-    **_same("privacy", _PRIVACY, "gauss_classic", "gauss_analytic", "gauss_delta"),
-    "divergence": Route("shift.adaptation", "divergence", _COUNTS),
+    **_same(_PRIVACY, "gauss_classic", "gauss_analytic", "gauss_delta"),
+    "divergence": Route("divergence", _COUNTS),
     "nearest": Route(
-        "shift.adaptation",
-        "nearest",
-        {"novel": "novel_counts", "train": "train_counts", "alpha": "smoothing"},
+        "nearest", {"novel": "novel_counts", "train": "train_counts", "alpha": "smoothing"}
     ),
 }
 
@@ -246,10 +204,6 @@ def evaluate(function: str, inputs: dict[str, Any]) -> Any:
     if function not in ROUTES:
         raise Missing(function)
     route = ROUTES[function]
-    try:
-        module = import_module(f"latecomer.bounds.{route.module}")
-    except ModuleNotFoundError as error:
-        raise Missing(function) from error
     for length, listed in route.lengths.items():
         if length in inputs and inputs[length] != len(inputs[listed]):
             raise ValueError(f"{listed} must have {inputs[length]} entries")
@@ -258,7 +212,7 @@ def evaluate(function: str, inputs: dict[str, Any]) -> Any:
         for name, value in inputs.items()
         if name not in route.lengths and name not in route.without
     }
-    result = getattr(module, route.function)(**(route.constants | given))
+    result = getattr(bounds, route.function)(**(route.constants | given))
     if isinstance(result, tuple):
         index, divergence = result
         return int(index), float(divergence)
