@@ -16,7 +16,7 @@ import numpy as np
 
 from latecomer.bounds.certificate import Array, Certificate, Orders, scaled_up
 from latecomer.bounds.checks import exactly, failure_probability
-from latecomer.bounds.held_out.losses import conformal
+from latecomer.bounds.held_out.counting import conformal
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
 from latecomer.certify.arguments import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES

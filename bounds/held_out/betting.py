@@ -43,6 +43,9 @@ __all__ = [
 ]
 
 RISK_STEPS = 10_000
+mean_catalogued = partial(
+    catalogued, family="hold-out", population="unseen-client", predictor="any"
+)
 _EPS = float(np.finfo(np.float64).eps)
 # Wealths that a block of grid points holds at most, and at least: a step through a smaller block
 # costs as much as through this one.
@@ -238,12 +241,9 @@ REALISED = (
 )
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score by bets that adapt to the scores seen so far.",
     source="Waudby-Smith and Ramdas 2024; upper-bound form of Bates et al. 2021",
-    population="unseen-client",
-    predictor="any",
     sampling="iid",
     assumptions=(
         _ORDER,
@@ -284,9 +284,7 @@ def wsr(
     >>> round(float(wsr(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 10)
     0.1995426893
     """
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, top = checks.scored(losses, delta, loss_max)
     unit = scores / top
     beyond = checks.one_in("cap", cap, 0.0, 1.0)
     if beyond > 0.0:
@@ -317,12 +315,9 @@ def _capped(cap: float, ordered: Array, delta: float) -> float:
     return (last + 1) / RISK_STEPS
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean score of a finite pool's clients by adaptive bets, sampled without replacement.",
     source="Waudby-Smith and Ramdas 2020 (idea); this form and its cap are this project's",
-    population="unseen-client",
-    predictor="any",
     sampling="finite-pool",
     assumptions=(
         _ORDER,
@@ -356,9 +351,7 @@ def wsr_wor(
     >>> round(float(cert), 6) < 0.1995
     True
     """
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, top = checks.scored(losses, delta, loss_max)
     k = scores.shape[-1]
     pool = checks.count("pool_size", pool_size, minimum=k).astype(np.float64)
     unit = scores / top
@@ -380,13 +373,10 @@ def wsr_wor(
     return priced("wsr_wor", value, scores.mean(axis=-1), {"clients": failure}, top)
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score by a fixed mixture of constant bets, in any order.",
     source="this project: a mixture over fixed bets and Markov's inequality, negative association "
     "without replacement",
-    population="unseen-client",
-    predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
         _BETS_FIXED,
@@ -422,13 +412,10 @@ def betting_mixture(
     )
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean of scores whose means may react to earlier scores, by a mixture of products.",
     source="this project: prod (1 - b x_t) / (1 - b mu_t) is a martingale; Markov's inequality and "
     "that of arithmetic and geometric means",
-    population="unseen-client",
-    predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
         _BETS_FIXED,
@@ -491,9 +478,7 @@ def _mixture(
     loss_max: float,
 ) -> Certificate:
     """Refuse every risk against which a fixed number of fixed bets wins more than 1/delta."""
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, top = checks.scored(losses, delta, loss_max)
     unit = scores / top
     won = wealth(unit)
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
