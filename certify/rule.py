@@ -21,28 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.certify.rules.declaration import Asked, Rule, is_own
+from latecomer.certify.rules.declaration import Asked as Asked
+from latecomer.certify.rules.declaration import Rule as Rule
+from latecomer.certify.rules.declaration import is_own
 from latecomer.checks import short
 from latecomer.declared import declared, module_at, without_folder
 from latecomer.errors import InputError
-
-__all__ = [
-    "BEST_OF",
-    "DEFAULT_RULE",
-    "LEAST_OUTSIDE",
-    "MEAN_RULES",
-    "RULES",
-    "RULE_WITHOUT_ORDERS",
-    "Asked",
-    "Coverage",
-    "Rule",
-    "best_of_rule",
-    "coverage_of",
-    "held_to_contract",
-    "level_of",
-    "own_rule",
-    "rules_for",
-]
 
 LEVEL, DRAWS, SEED = 0.1, 300, 0
 _SURELY = 1e-6
