@@ -28,6 +28,7 @@ from pathlib import Path
 from re import fullmatch
 from typing import Any
 
+from latecomer.certify.table import file_bytes
 from latecomer.certify.watching import Moment, WatchPlan, moments_after, watch_plan
 from latecomer.errors import InputError
 from latecomer.files import content_of, ending, lock_file, named, sync_folder
@@ -159,13 +160,7 @@ def read_ledger(path: str | Path) -> Ledger:
     InputError
         One line naming the first ledger line that is not what was written.
     """
-    try:
-        data = content_of(path)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    return _parsed(path, data)
+    return _parsed(path, file_bytes(path))
 
 
 def _parsed(path: str | Path, data: bytes) -> Ledger:

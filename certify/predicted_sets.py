@@ -27,10 +27,6 @@ from latecomer.errors import InputError
 from latecomer.files import at_home, write_atomic
 
 
-def _complement(chances: Array) -> Array:
-    return 1 - chances
-
-
 def _mass(chances: Array) -> Array:
     """Sum of the probabilities of the labels that are at least as likely, ties shared."""
     order = np.argsort(-chances, axis=1, kind="stable")
@@ -65,7 +61,7 @@ class LabelScore:
 
 LABEL_SCORES: Mapping[str, LabelScore] = MappingProxyType(
     {
-        "probability": LabelScore("1 - p(label)", "1 - p", _complement),
+        "probability": LabelScore("1 - p(label)", "1 - p", lambda chances: 1 - chances),
         # Romano, Sesia and Candes 2020 without their random number, ties counted in.
         "adaptive": LabelScore("the probability of all labels at least as likely", "mass", _mass),
     }
@@ -331,8 +327,8 @@ def label_sets(
 
 def _sets(rows: PointRows, served: PointRows, alpha: float, delta: float, score: str) -> LabelSets:
     of_labels = LABEL_SCORES[score].of
-    chances, points = _chances(rows), rows.points()
-    served_chances = chances if served is rows else _chances(served, rows.classes)
+    chances, points = chances_of(rows), rows.points()
+    served_chances = chances if served is rows else chances_of(served, rows.classes)
     scores = _scores(rows.called, points, of_labels(chances), alpha)
     threshold = float(client_threshold(scores=scores, alpha=alpha))
     names = list(served.numbers)
@@ -353,18 +349,23 @@ def _sets(rows: PointRows, served: PointRows, alpha: float, delta: float, score:
 
 def _scores(called: str, points: Points, every: Array, alpha: float) -> list[Array]:
     """Return each client's scores of its true labels; ``every`` has those of all labels."""
-    if (points.weight != 1).any():
-        raise InputError(
-            f"{called}: sets count the points of a client equally, got a weight of"
-            f" {points.weight[points.weight != 1][0]:g}"
-        )
+    refuse_weights(called, points)
     k = int(points.client.max()) + 1
     refuse_too_few(k, alpha)
     missed = of_truth(every, points.truth)
     return [missed[points.client == client] for client in range(k)]
 
 
-def _chances(rows: PointRows, labels: tuple[str, ...] = ()) -> Array:
+def refuse_weights(called: str, points: Points) -> None:
+    """Refuse points that do not count alike."""
+    if (points.weight != 1).any():
+        raise InputError(
+            f"{called}: sets count the points of a client equally, got a weight of"
+            f" {points.weight[points.weight != 1][0]:g}"
+        )
+
+
+def chances_of(rows: PointRows, labels: tuple[str, ...] = ()) -> Array:
     """Return the probabilities of all labels, which must be these if any are named."""
     if not rows.classes:
         raise InputError(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,7 +185,7 @@ def _header(path: str, reader: Any) -> list[str]:
         raise InputError(f"{path}: {error}") from error
 
 
-def file_bytes(path: str) -> bytes:
+def file_bytes(path: str | Path) -> bytes:
     """Return what a file holds."""
     try:
         return content_of(path)

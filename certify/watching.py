@@ -26,10 +26,9 @@ from latecomer.bounds.held_out.arriving import (
 )
 from latecomer.bounds.held_out.betting import BET_WEIGHTS, betting_mixture
 from latecomer.certify.rule import RULES, Voided
-from latecomer.certify.table import read_arrivals
+from latecomer.certify.table import file_bytes, read_arrivals
 from latecomer.checks import checked, number_in, one_of, whole
 from latecomer.errors import InputError, nearest
-from latecomer.files import content_of
 from latecomer.reading.delimited import text_of
 from latecomer.reading.yaml_text import read_mapping
 
@@ -302,12 +301,7 @@ def read_plan(path: str | Path) -> WatchPlan:
     InputError
         One line naming the file and what is wrong with it.
     """
-    try:
-        data = content_of(path)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    data = file_bytes(path)
     try:
         legal = "a plan names its settings, as in 'delta: 0.05'"
         return watch_plan(**read_mapping(text_of(data), "plan", legal, broken="not YAML"))
