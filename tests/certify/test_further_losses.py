@@ -271,20 +271,10 @@ def test_coverage_of_differences_and_groups() -> None:
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (partial(certify_shifted, ball="hellinger"), "shift must be one of tv, kl, chi2, subgroup"),
         (partial(certify_shifted, radii=[-0.1]), "kl must be at least 0, got kl[0]=-0.1"),
-        (partial(certify_shifted, ball="tv", radii=[2]), "tv must lie in [0, 1], got tv[0]=2"),
-        (partial(certify_shifted, ball="subgroup", radii=[0]), "subgroup must be a share of"),
-        (partial(certify_shifted, target=1.5), "target must lie strictly between 0 and 1"),
         (partial(certify_shifted, target=math.nan), "target must be a finite number"),
-        (partial(certify_shifted, rule="conformal"), "rule conformal bounds no mean"),
-        (partial(certify_shifted, rule="prodct"), "did you mean 'product'?"),
-        (partial(certify_above, thresholds=[]), "above must be different losses"),
-        (partial(certify_above, thresholds=[1.0]), "of at least 0 and below 1, got 1"),
         (partial(certify_above, thresholds=[0.1, 0.1]), "above must be different losses"),
-        (partial(certify_curve, delta=0.6), "delta must be at most 1/2 for a curve"),
         (partial(certify_curve, pool_size=10**6), "pool_size of at most 100000, got 1000000"),
-        (partial(certify_curve, pool_size=3), "at least the 42 clients given, got 3"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_one_line(ask, said: str) -> None:
