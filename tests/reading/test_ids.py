@@ -35,8 +35,7 @@ from latecomer.reading.ids import Spellings, refuse_clients, spelling, spelt_arr
         (float("nan"), ""),
         (pd.NA, ""),
         (pd.NaT, ""),
-        ("nan", ""),
-        (" ", ""),
+        *((none, "") for none in ("nan", " ", "NA", "n/a", "#N/A", "NULL", " null ")),
     ],
 )
 def test_an_id_is_spelt_one_way(given_id, name):
@@ -81,6 +80,17 @@ def test_spelling_twice_changes_nothing(text):
         (["c1", "val_accuracy"], "'val_accuracy' is the name of a metric"),
         (["Top-1"], "'Top-1' is the name of a metric"),
         (["ann", "mean"], "'mean' is the name of a metric"),
+        (["1,000", "1000"], "differ only in how they are written"),
+        (["0", "-0"], "differ only in how they are written"),
+        (["\u0661", "1"], "differ only in how they are written"),
+        (['="ann"', "ann"], "differ only in how they are written"),
+        (["'ann", "ann"], "differ only in how they are written"),
+        (["# end", "ann"], "'# end' looks like a comment"),
+        (["valLoss", "testAcc"], "'valLoss' is the name of a metric"),
+        (["val/loss"], "'val/loss' is the name of a metric"),
+        (["Grand Total", "ann"], "'Grand Total' is the name of a metric"),
+        (["cross_entropy"], "'cross_entropy' is the name of a metric"),
+        (["train", "val", "test"], "'train' is the name of a part of data"),
     ],
 )
 def test_ids_that_are_not_clear_are_refused(names, said):
@@ -97,6 +107,7 @@ def test_ids_that_are_not_clear_are_refused(names, said):
         ["e5", "1e", "1e5x", "lossy", "meaning"],
         ["10", "100", "-10", "1.0.0"],
         ["a-1", "a1", "a_1"],
+        *(["#1", "#2"], ["SD", "CE"], ["train", "plane"], ["Dice", "All"]),
     ],
 )
 def test_ids_that_are_clear_are_left_alone(names):
@@ -114,38 +125,6 @@ def test_which_spellings_became_one_is_said():
         *("X", "X", "True", "", "", "none")
     ]
     assert group.notes() == ("'X ' and 'X' are one group, 'X'",)
-
-
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        (["1,000", "1000"], "differ only in how they are written"),
-        (["0", "-0"], "differ only in how they are written"),
-        (["\u0661", "1"], "differ only in how they are written"),
-        (['="ann"', "ann"], "differ only in how they are written"),
-        (["'ann", "ann"], "differ only in how they are written"),
-        (["# end", "ann"], "'# end' looks like a comment"),
-        (["valLoss", "testAcc"], "'valLoss' is the name of a metric"),
-        (["val/loss"], "'val/loss' is the name of a metric"),
-        (["Grand Total", "ann"], "'Grand Total' is the name of a metric"),
-        (["cross_entropy"], "'cross_entropy' is the name of a metric"),
-        (["train", "val", "test"], "'train' is the name of a part of data"),
-    ],
-)
-def test_further_ids_that_are_not_clear_are_refused(names, said):
-    with pytest.raises(InputError) as caught:
-        refuse_clients(names)
-    assert said in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["NA", "n/a", "#N/A", "NULL", " null "])
-def test_what_programs_write_for_no_id_is_none(name):
-    assert spelling(name) == ""
-
-
-@pytest.mark.parametrize("names", [["#1", "#2"], ["SD", "CE"], ["train", "plane"], ["Dice", "All"]])
-def test_further_ids_that_are_clear_are_left_alone(names):
-    refuse_clients(names)
 
 
 @pytest.mark.parametrize(

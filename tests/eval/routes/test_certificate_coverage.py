@@ -15,8 +15,8 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from latecomer.bounds.held_out.counting import clopper_pearson
 from latecomer.bounds.held_out.betting import wsr_wor
+from latecomer.bounds.held_out.counting import clopper_pearson
 from latecomer.bounds.held_out.losses import product
 from latecomer.errors import InputError
 from latecomer.eval import protocol
