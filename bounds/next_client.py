@@ -51,22 +51,12 @@ _EXCHANGEABLE = "held-out clients and the new one are exchangeable, with as many
 
 @dataclass(frozen=True)
 class Points:
-    """All clients' scores, sorted together.
+    """All clients' scores, sorted together."""
 
-    Attributes
-    ----------
-    levels : ndarray
-        The distinct scores, rising.
-    level_of, client_of : ndarray of int
-        Of each point.
-    sizes : ndarray of int
-        Points of each client.
-    """
-
-    levels: Array
-    level_of: NDArray[np.int64]
+    levels: Array  # the distinct scores, rising
+    level_of: NDArray[np.int64]  # of each point, like its client
     client_of: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    sizes: NDArray[np.int64]  # points of each client
 
     def above(self, level: int) -> NDArray[np.int64]:
         """Points of each client above the level of that index; -1 stands below all scores."""

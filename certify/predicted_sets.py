@@ -42,21 +42,11 @@ def _mass(chances: Array) -> Array:
 
 @dataclass(frozen=True)
 class LabelScore:
-    """A score of every label of a point: small where the label is likely, at most 1.
+    """A score of every label of a point: small where the label is likely, at most 1."""
 
-    Attributes
-    ----------
-    words : str
-        What it is.
-    shown : str
-        What it is called where there is little room.
-    of : callable
-        From probabilities to scores, both ``[points, labels]``.
-    """
-
-    words: str
-    shown: str
-    of: Callable[[Array], Array]
+    words: str  # what it is
+    shown: str  # what it is called where there is little room
+    of: Callable[[Array], Array]  # from probabilities to scores, both ``[points, labels]``
 
 
 LABEL_SCORES: Mapping[str, LabelScore] = MappingProxyType(

@@ -91,18 +91,10 @@ Found = TypeVar("Found", bound=LossCertificate)
 
 @dataclass(frozen=True)
 class Scored:
-    """Each client's mean loss, and what the losses are about.
+    """Each client's mean loss, and what the losses are about."""
 
-    Attributes
-    ----------
-    losses : dict of str to float
-        By client.
-    about : str
-        How clients were served: an assumption of the certificates.
-    """
-
-    losses: dict[str, float]
-    about: str
+    losses: dict[str, float]  # by client
+    about: str  # how clients were served: an assumption of the certificates
 
     def told(self, certified: Found) -> Found:
         """Add how clients were served to the assumptions of what was certified of these losses."""

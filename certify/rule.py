@@ -51,22 +51,12 @@ _SIZES = (12, 40)
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often a rule's bound lay below the mean of simulated clients, at worst.
+    """How often a rule's bound lay below the mean of simulated clients, at worst."""
 
-    Attributes
-    ----------
-    failed, draws : int
-        Samples whose bound was too low, of how many.
-    law : str
-        What their losses were.
-    clients : int
-        Clients of a sample.
-    """
-
-    failed: int
-    draws: int
-    law: str
-    clients: int
+    failed: int  # samples whose bound was too low
+    draws: int  # of so many
+    law: str  # what their losses were
+    clients: int  # clients of a sample
 
     def sentence(self, rule: str, kind: str = "rule") -> str:
         """Say it of a rule.
@@ -388,27 +378,13 @@ def level_of(rule: str) -> str:
 
 @dataclass(frozen=True)
 class Voided:
-    """Why a rule asked for by name says nothing, or nothing new.
+    """Why a rule asked for by name says nothing, or nothing new."""
 
-    Attributes
-    ----------
-    client : str
-        The first one with the largest loss.
-    rule : str
-        The rule that this ends.
-    instead : str
-        The rule of whoever names none.
-    value : float
-        What it gives for the same losses.
-    seed : int or None
-        Seed of the orders that it averages over, if any.
-    """
-
-    client: str
-    rule: str
-    instead: str
-    value: float
-    seed: int | None = None
+    client: str  # the first one with the largest loss
+    rule: str  # the rule that this ends
+    instead: str  # the rule of whoever names none
+    value: float  # what it gives for the same losses
+    seed: int | None = None  # seed of the orders that it averages over, if any
 
     def sentence(self, shown: str) -> str:
         """Say it, with the value as text."""

@@ -525,21 +525,12 @@ def seeded_orders(n_losses: int, n_orders: int, seed: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Draw:
-    """How a rule gets the orders that it averages over.
+    """How a rule gets the orders that it averages over."""
 
-    Attributes
-    ----------
-    n_orders : int or None
-        How many; by `orders_for` if None.
-    seed : int
-        Seed of their generator.
-    in_order : bool
-        Whether scores stand in the random order of sampling, which the orders permute; otherwise
-        they are sorted first, and the seed must be fresh.
-    """
-
-    n_orders: int | None
+    n_orders: int | None  # how many; by `orders_for` if None
     seed: int
+    # Whether scores stand in the random order of sampling, which the orders permute; otherwise they
+    # are sorted first, and the seed must be fresh.
     in_order: bool
 
     def along(self, scores: Array) -> Array:

@@ -56,22 +56,13 @@ class Ordered:
 
     That mean is (1 - g) scale_t - shift_t: scale 1 and shift 0 for independent clients; for a pool
     of N, N / (N - t + 1) and what the clients before took of its sum, divided by N - t + 1.
-
-    Attributes
-    ----------
-    good : ndarray, shape [k, M]
-        One minus the scores.
-    scale : ndarray, shape [k]
-    shift : ndarray, shape [k, M], for independent clients [k, 1]
-    floor, top : float
-        What the sample alone says of the risk: at least, at most.
     """
 
-    good: Array
-    scale: Array
-    shift: Array
-    floor: float = 0.0
-    top: float = 1.0
+    good: Array  # one minus the scores, [k, M]
+    scale: Array  # [k]
+    shift: Array  # [k, M], for independent clients [k, 1]
+    floor: float = 0.0  # what the sample alone says of the risk: at least
+    top: float = 1.0  # and at most
 
     @cached_property
     def drained(self) -> bool:

@@ -41,42 +41,20 @@ _Bound = Callable[[Array, Array, Array], Array]
 
 @dataclass(frozen=True)
 class Dual:
-    """One kind of ball of populations, in the terms of its dual.
+    """One kind of ball of populations, in the terms of its dual."""
 
-    Attributes
-    ----------
-    radius_name : str
-        Name of the radius in calculators.
-    scores : callable
-        ``(losses, point) -> Z`` in [0, 1], rounded up.
-    value : callable
-        ``(P-mean of Z, radius, point) -> bound`` on the ball's mean; rises with mean and ball.
-    needed : callable
-        ``(bound, radius, point) -> mean`` of Z at which ``value`` reaches the bound.
-    radius : callable
-        ``(name, radius) -> array``, or an error.
-    radius_at : callable
-        Maps a place in [0, 1) to a radius: no shift at 0, ever wider balls towards 1.
-    points_name : str
-        Name of the grid in calculators.
-    points : tuple of float
-        Default grid.
-    points_legal : str
-        What a grid must be, in words.
-    points_in : callable
-        Which points are legal.
-    """
-
-    radius_name: str
-    scores: _Transform
+    radius_name: str  # name of the radius in calculators
+    scores: _Transform  # ``(losses, point) -> Z`` in [0, 1], rounded up
+    # ``(P-mean of Z, radius, point) -> bound`` on the ball's mean; rises with mean and ball.
     value: _Bound
-    needed: _Bound
-    radius: Callable[[str, ArrayLike], Array]
+    needed: _Bound  # ``(bound, radius, point) -> mean`` of Z at which ``value`` reaches the bound
+    radius: Callable[[str, ArrayLike], Array]  # ``(name, radius) -> array``, or an error
+    # Maps a place in [0, 1) to a radius: no shift at 0, ever wider balls towards 1.
     radius_at: Callable[[Array], Array]
-    points_name: str
-    points: tuple[float, ...]
-    points_legal: str
-    points_in: Callable[[Array], NDArray[np.bool_]]
+    points_name: str  # name of the grid in calculators
+    points: tuple[float, ...]  # default grid
+    points_legal: str  # what a grid must be, in words
+    points_in: Callable[[Array], NDArray[np.bool_]]  # which points are legal
 
 
 def _excess(losses: Array, t: Array) -> Array:
