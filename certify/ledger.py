@@ -329,14 +329,7 @@ def writing(
 ) -> Iterator[tuple[int, Ledger]]:
     """Open a ledger to continue it, or begin one; a partial line left by a crash is removed.
 
-    Missing folders are made.
-
-    Parameters
-    ----------
-    path : path
-    plan : WatchPlan
-    model : str, optional
-        SHA-256 of the model's file.
+    Missing folders are made; ``model`` is the SHA-256 of the model's file.
 
     Raises
     ------
@@ -392,16 +385,8 @@ def appended(handle: int, ledger: Ledger, *moments: Moment, at: str | None = Non
     """Write the lines of more clients; when this returns they are on the disk.
 
     Clients that were read together are best written together: the file is asked once whether it is
-    on the disk, and the lines before are not copied for each of them.
-
-    Parameters
-    ----------
-    handle : int
-    ledger : Ledger
-    *moments : Moment
-        In the order of their arrival.
-    at : str, optional
-        When their losses were read (`time_now`); now unless given.
+    on the disk, and the lines before are not copied for each of them.  Their losses were read at
+    the time ``at`` (`time_now`), now unless given.
     """
     if not moments:
         return ledger

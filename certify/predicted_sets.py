@@ -74,13 +74,8 @@ def of_truth(scores: Array, truth: NDArray[np.int64]) -> Array:
 def labels_kept(scores: Array, threshold: float) -> NDArray[np.bool_]:
     """Return which labels are in which set: those that score at most the threshold.
 
-    An empty set gets the label of least score, and is counted with it.
-
-    Parameters
-    ----------
-    scores : ndarray [points, labels]
-    threshold : float
-        Infinite: all labels.
+    An empty set gets the label of least score, and is counted with it.  Scores and sets are
+    [points, labels]; an infinite threshold keeps all labels.
 
     Examples
     --------
@@ -104,15 +99,7 @@ def clients_needed(alpha: float) -> int:
 
 
 def refuse_too_few(n_clients: int, alpha: float, *, called: str = "") -> None:
-    """Refuse sets at a level that so few clients cannot prove.
-
-    Parameters
-    ----------
-    n_clients : int
-        Certified clients.
-    alpha : float
-    called : str
-        What the level is called, in a study.
+    """Refuse sets at a level, ``called`` so in a study, that so few clients cannot prove.
 
     Raises
     ------

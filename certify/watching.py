@@ -235,12 +235,7 @@ PATH_RULES: Mapping[str, Callable[[Array, WatchPlan, int, float], Array]] = Mapp
 
 
 def watch_plan(**settings: Any) -> WatchPlan:
-    """Check the settings of a plan, and fill in the others.
-
-    Parameters
-    ----------
-    **settings
-        Fields of `WatchPlan`.
+    """Check the settings of a plan, fields of `WatchPlan`, and fill in the others.
 
     Raises
     ------
@@ -279,17 +274,15 @@ def watch_plan(**settings: Any) -> WatchPlan:
         raise InputError(
             f"loss_max must be 1 with sets, whose loss is a share of points, got {loss_max:g}"
         )
-    return WatchPlan(
-        rule=asked.rule,
+    return replace(
+        asked,
         delta=float(checked(failure_probability, "delta", asked.delta)),
         loss_max=loss_max,
         threshold=None if threshold is None else float(threshold),
         alpha=float(checked(failure_probability, "alpha", asked.alpha)),
         run_length=whole("run_length", asked.run_length, 1),
         bets=tuple(number_in("bets", bet, 1e-6, 1.0) for bet in asked.bets),
-        trained_on=asked.trained_on,
         sets=None if asked.sets is None else number_in("sets", asked.sets, 0.0, 1.0),
-        likeness=asked.likeness,
     )
 
 
@@ -314,14 +307,7 @@ def moments_after(
 ) -> tuple[Moment, ...]:
     """Return the results after each client that is not among the known ones.
 
-    Parameters
-    ----------
-    plan : WatchPlan
-        What was settled beforehand.
-    known : sequence of Moment
-        Results so far.
-    arrivals : sequence of (client, loss)
-        All clients in the order of their arrival, the known ones first.
+    Arrivals are all clients in the order of their arrival, the known ones first.
 
     Examples
     --------

@@ -66,14 +66,8 @@ def last_kept(
 ) -> int:
     """Index of the largest grid point from ``top`` downwards that is not refused.
 
-    Parameters
-    ----------
-    refused : callable
-        Risks [G], falling -> whether each is refused.
-    top, floor : int
-        Grid points above ``top`` are refused, ``floor`` is not; -1 stands for "none is kept".
-    width : int
-        Wealths that ``refused`` holds for each grid point.
+    ``refused`` says it of falling risks [G], holding ``width`` wealths for each.  Grid points above
+    ``top`` are refused, ``floor`` is not; -1 stands for "none is kept".
     """
     most, size = max(1, _LARGEST_BLOCK // width), max(1, _LEAST_BLOCK // width)
     while top > floor:

@@ -66,14 +66,6 @@ _POINTS = 41
 def write_report(certified: LossAnswers, path: str | PathLike[str], *, source: str) -> Path:
     """Write the page of a certificate: one self-contained file that needs no network.
 
-    Parameters
-    ----------
-    certified : LossAnswers
-    path : path
-        The file to write.
-    source : str
-        What the page calls the losses.
-
     Raises
     ------
     InputError

@@ -101,16 +101,7 @@ class _Area:
 
 
 def drawing(panels: Sequence[Panel], *, width: float, height: float, columns: int = 1) -> Markup:
-    """Draw panels, row by row.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-    width, height : float
-        Of the sheet, in inches.
-    columns : int
-        Panels side by side.
-    """
+    """Draw panels, row by row, on a sheet of so many inches."""
     lines = -(-len(panels) // columns)
     wide, high = 72 * width / columns, 72 * height / lines
     drawn = [
