@@ -119,7 +119,7 @@ def test_fifty_certified_clients_end_near_the_batch_certificate(seed):
     assert batch - 0.015 <= last.certificate <= batch + 1e-12
 
 
-def test_a_plan_is_read_and_checked(tmp_path):
+def test_a_plan_is_read_and_checked(tmp_path, refusal):
     path = tmp_path / "plan.yaml"
     path.write_text("rule: betting_mixture\ndelta: 0.1\nthreshold: 0.3\ntrained_on: us\n")
     assert read_plan(path) == watch_plan(
@@ -145,10 +145,9 @@ def test_a_plan_is_read_and_checked(tmp_path):
         ("rule: [\n", "not YAML"),
     ):
         path.write_text(text)
-        with pytest.raises(InputError) as caught:
-            read_plan(path)
-        assert str(caught.value).startswith(f"{path}: ")
-        assert said in str(caught.value)
+        message = refusal(read_plan, path)
+        assert message.startswith(f"{path}: ")
+        assert said in message
     with pytest.raises(InputError, match="no such file"):
         read_plan(tmp_path / "absent.yaml")
 

@@ -531,3 +531,8 @@ def test_a_blend_that_takes_seconds_says_so_first(monkeypatch, caplog):
     assert caplog.messages == []
     certify_losses([0.1] * 21)
     assert "blend of 21 clients takes" in caplog.text
+
+
+def test_a_certificate_holds_no_losses() -> None:
+    made = certify_losses([0.1] * 30, rule="wsr_averaged").to_dict()
+    assert refusal(json.dumps(made).encode()).endswith("holds a certificate, no losses")
