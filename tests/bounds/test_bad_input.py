@@ -192,31 +192,23 @@ LEGAL: dict[str, dict[str, Any]] = {
     },
 }
 SAME = {
-    "star_wor": "wsr_wor",
-    "hartung_knapp": "dersimonian_laird",
-    "local_level_band": "equal_local_level",
-    "second_moment_threshold": "client_threshold",
-    "aid_occam": "aid_fast",
-    "baxter_thm4_m": "baxter_thm2_m",
-    "chernoff_kl": "hoeffding",
-    "gauss_analytic": "gauss_classic",
-    "guan_lu_kl": "pefll_b1",
-    "kl_inverse_lower": "kl_inverse_upper",
-    "mcallester03": "maurer",
-    "multitask_kl": "pefll_b1",
-    "pbb_quad": "maurer",
-    "pentina_lampert": "pacoh_holder",
-    "pfedhn_eps": "pfedhn_M",
-    "drift_evidence_restarted": "drift_evidence",
-    "product_path": "product",
-    "product_wor": "wsr_wor",
-    "seeger": "maurer",
-    "seeger_exact": "maurer",
-    "thiemann_opt": "maurer",
-    "two_step_kl": "pefll_b1",
-    "wsr": "product",
+    "aid_fast": ("aid_occam",),
+    "baxter_thm2_m": ("baxter_thm4_m",),
+    "client_threshold": ("second_moment_threshold",),
+    "dersimonian_laird": ("hartung_knapp",),
+    "drift_evidence": ("drift_evidence_restarted",),
+    "equal_local_level": ("local_level_band",),
+    "gauss_classic": ("gauss_analytic",),
+    "hoeffding": ("chernoff_kl",),
+    "kl_inverse_upper": ("kl_inverse_lower",),
+    "maurer": ("mcallester03", "pbb_quad", "seeger", "seeger_exact", "thiemann_opt"),
+    "pacoh_holder": ("pentina_lampert",),
+    "pefll_b1": ("guan_lu_kl", "multitask_kl", "two_step_kl"),
+    "pfedhn_M": ("pfedhn_eps",),
+    "product": ("product_path", "wsr"),
+    "wsr_wor": ("star_wor", "product_wor"),
 }
-LEGAL |= {name: dict(LEGAL[other]) for name, other in SAME.items()}
+LEGAL |= {name: dict(LEGAL[other]) for other, names in SAME.items() for name in names}
 for dropped in ("client_rate", "sample_rate"):
     del LEGAL["pentina_lampert"][dropped]
 del LEGAL["pfedhn_eps"]["epsilon"]
