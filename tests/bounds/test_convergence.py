@@ -13,15 +13,8 @@ from latecomer.bounds.training import pefll_31, pefll_31_minT
 SETTINGS = settings(max_examples=50, deadline=None, derandomize=True)
 SIZE = st.floats(1e-3, 1e3)
 REALS = (
-    "initial_gap",
-    "smoothness",
-    "loss_smoothness",
-    "loss_gradient",
-    "generator_gradient",
-    "loss_noise",
-    "generator_noise",
-    "model_noise",
-    "client_dissimilarity",
+    *("initial_gap", "smoothness", "loss_smoothness", "loss_gradient", "generator_gradient"),
+    *("loss_noise", "generator_noise", "model_noise", "client_dissimilarity"),
 )
 CALL = st.fixed_dictionaries(
     {
