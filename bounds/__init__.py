@@ -95,7 +95,8 @@ _BESIDE = {
     "SiteInterval": "next_client",
     "baxter_thm2_eps": "uniform_convergence",
 }
-_ENTERED = re.compile(r"^@catalogued\(.*?^def (\w+)", re.MULTILINE | re.DOTALL)
+# A module may give the tags that its calculators share once, to a `partial` of `catalogued`.
+_ENTERED = re.compile(r"^@(?:\w+_)?catalogued\(.*?^def (\w+)", re.MULTILINE | re.DOTALL)
 
 
 @cache

@@ -279,22 +279,14 @@ def certificate(
     entry = _CATALOGUE[name]
     parts = {key: np.asarray(part, dtype=np.float64) for key, part in terms.items()}
     total = sum(parts.values(), start=np.float64(0.0)) if value is None else value
-    fields: dict[str, Any] = {
-        "population": entry.population,
-        "predictor": entry.predictor,
-        "sampling": entry.sampling,
-        "assumptions": entry.assumptions,
-        "source": entry.source,
-        "rigorous": entry.rigorous,
-        "reason": entry.reason,
-    }
+    told = ("population", "predictor", "sampling", "assumptions", "source", "rigorous", "reason")
     return Certificate(
         name=name,
         value=np.asarray(total, dtype=np.float64),
         terms=MappingProxyType(parts),
         delta=MappingProxyType({k: np.asarray(v, dtype=np.float64) for k, v in delta.items()}),
         loss_max=loss_max,
-        **(fields | changes),
+        **({name: getattr(entry, name) for name in told} | changes),
     )
 
 

@@ -16,30 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds.certificate import Array
 
-__all__ = [
-    "LEAST_PROBABILITY",
-    "above",
-    "at_most",
-    "at_once",
-    "between",
-    "count",
-    "exactly",
-    "failure_probability",
-    "flag",
-    "interval",
-    "largest_loss",
-    "losses_in",
-    "nonnegative",
-    "one_count",
-    "one_in",
-    "one_of",
-    "positive",
-    "real",
-    "same_length",
-    "sample_variance",
-    "written",
-]
-
 _SHOWN = 200  # characters of a value
 _MOST_COUNT = 2**62
 LEAST_PROBABILITY = 1e-287
@@ -254,6 +230,15 @@ def losses_in(name: str, value: ArrayLike, *, loss_max: float = 1.0, minimum: in
         raise ValueError(f"{name} {legal}, got shape {array.shape}")
     _refuse(name, legal, array, (array < 0) | (array > loss_max))
     return array
+
+
+def scored(
+    losses: ArrayLike, delta: ArrayLike, loss_max: ArrayLike = 1.0
+) -> tuple[Array, Array, float]:
+    """Return one score a client [..., k], the failure probability and the largest loss."""
+    top = largest_loss("loss_max", loss_max)
+    scores = losses_in("losses", losses, loss_max=top)
+    return scores, failure_probability("delta", delta), top
 
 
 def flag(name: str, value: object) -> bool:

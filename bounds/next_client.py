@@ -23,9 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
-from latecomer.bounds.held_out.betting import BET_WEIGHTS, product_mixture
 from latecomer.bounds.held_out.counting import clopper_pearson, pool_fraction
-from latecomer.bounds.held_out.losses import product
+from latecomer.bounds.held_out.losses import MONOTONE
 from latecomer.bounds.unit_scale import per_client
 
 __all__ = [
@@ -40,6 +39,9 @@ __all__ = [
 
 Scores = Sequence[ArrayLike]
 Rule = Callable[[Array], Certificate | float]
+sets_catalogued = partial(
+    catalogued, family="hold-out", predictor="any", sampling="iid or finite-pool"
+)
 _FIXED = (
     "the models, the score and alpha were fixed before the first of these scores was seen",
     "each client's points played no part in making its model",
@@ -49,22 +51,12 @@ _EXCHANGEABLE = "held-out clients and the new one are exchangeable, with as many
 
 @dataclass(frozen=True)
 class Points:
-    """All clients' scores, sorted together.
+    """All clients' scores, sorted together."""
 
-    Attributes
-    ----------
-    levels : ndarray
-        The distinct scores, rising.
-    level_of, client_of : ndarray of int
-        Of each point.
-    sizes : ndarray of int
-        Points of each client.
-    """
-
-    levels: Array
-    level_of: NDArray[np.int64]
+    levels: Array  # the distinct scores, rising
+    level_of: NDArray[np.int64]  # of each point, like its client
     client_of: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    sizes: NDArray[np.int64]  # points of each client
 
     def above(self, level: int) -> NDArray[np.int64]:
         """Points of each client above the level of that index; -1 stands below all scores."""
@@ -144,14 +136,11 @@ def _threshold(name: str, value: float, level: float, event: str) -> Certificate
     )
 
 
-@catalogued(
-    family="hold-out",
+@sets_catalogued(
     claim="A score that a random point of a new client stays below with probability 1 - alpha.",
     source="Lee, Barber and Willett 2023 (arXiv 2306.06342); conformal risk control with clients "
     "as units",
     population="next-client",
-    predictor="any",
-    sampling="iid or finite-pool",
     assumptions=(
         *_FIXED,
         _EXCHANGEABLE,
@@ -191,14 +180,11 @@ def client_threshold(*, scores: Scores, alpha: ArrayLike) -> Certificate:
     return _threshold("client_threshold", _smallest(points, holds), level, "next client's point")
 
 
-@catalogued(
-    family="hold-out",
+@sets_catalogued(
     claim="A score at which the root mean square of clients' true miss rates is at most alpha, so "
     "that hidden badly served clients count.",
     source="this project; conformal risk control with an unbiased second moment a client",
     population="next-client",
-    predictor="any",
-    sampling="iid or finite-pool",
     assumptions=(
         *_FIXED,
         _EXCHANGEABLE,
@@ -237,20 +223,14 @@ def second_moment_threshold(*, scores: Scores, alpha: ArrayLike) -> Certificate:
     return _threshold("second_moment_threshold", value, level**2, "next client's miss rate")
 
 
-# Bounds that never fall when a loss rises: one crossing is the last one.
-_MONOTONE: dict[str, Callable[..., Certificate]] = {
-    "product_mixture": partial(product_mixture, weights=BET_WEIGHTS),
-    "product": product,
-}
-
-
 def _mean_holds(
     points: Points, rule: str | Rule, alpha: float, delta: float
 ) -> tuple[Callable[[int], bool], Callable[..., float]]:
     """Whether the rule's bound at a level is at most alpha, and how its crossing is to be found."""
     if callable(rule):
         return lambda place: float(rule(points.missed(place))) <= alpha, _from_the_top
-    bound = _MONOTONE[checks.one_of("rule", rule, tuple(_MONOTONE))]
+    bound = MONOTONE[checks.one_of("rule", rule, tuple(MONOTONE))]
+    # Such a bound crosses alpha once.
     return (
         lambda place: float(bound(losses=points.missed(place), delta=delta)) <= alpha,
         _smallest,
@@ -266,14 +246,11 @@ _CONFIDENT = (
 )
 
 
-@catalogued(
-    family="hold-out",
+@sets_catalogued(
     claim="A score that new clients' points exceed at a mean rate of at most alpha, with "
     "confidence over the certified clients.",
     source="Bates and others 2021 (risk-controlling prediction sets), clients as units",
     population="unseen-client",
-    predictor="any",
-    sampling="iid or finite-pool",
     assumptions=_CONFIDENT,
     vacuous_when="so few clients that a rule proves no alpha even if nothing is missed",
 )
@@ -308,14 +285,11 @@ def confident_threshold(
     return _threshold("confident_threshold", crossing(points, holds), failure, "clients")
 
 
-@catalogued(
-    family="hold-out",
+@sets_catalogued(
     claim="A score at which the mean miss rate is at most alpha and the share of badly covered "
     "clients at most gamma, both with one confidence.",
     source="this project: the larger of two fixed crossings",
     population="unseen-client",
-    predictor="any",
-    sampling="iid or finite-pool",
     assumptions=(
         *_CONFIDENT,
         "beta and gamma were fixed beforehand; at a score that another condition chose the share "

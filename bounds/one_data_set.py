@@ -9,6 +9,8 @@ A trade-off chosen after the losses were seen needs a bound that holds for all v
 constant is no proven bound.
 """
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -23,6 +25,7 @@ from latecomer.bounds.certificate import (
     rounded_up,
     scaled_up,
 )
+from latecomer.bounds.unit_scale import summed
 
 __all__ = [
     "ASSUMPTIONS",
@@ -45,6 +48,14 @@ ASSUMPTIONS = (
     "losses lie in [0, loss_max] and are independent given the predictor",
     "empirical_risk is the posterior's exact mean loss, no Monte-Carlo average (see mc_then_kl)",
 )
+gibbs_catalogued = partial(
+    catalogued,
+    family="one data set",
+    population="one-client",
+    predictor="gibbs",
+    sampling="iid",
+    assumptions=ASSUMPTIONS,
+)
 
 
 def inputs(
@@ -64,14 +75,9 @@ def inputs(
     return risk, nats, n, checks.failure_probability("delta", delta), top
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="Square-root PAC-Bayes bound: empirical risk plus a complexity term.",
     source="Maurer 2004 with Pinsker's inequality",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
-    assumptions=ASSUMPTIONS,
     vacuous_when="kl + ln(2 sqrt(n)/delta) exceeds 2 n, or earlier for a large empirical risk",
 )
 def maurer(
@@ -102,17 +108,13 @@ def maurer(
     """
     risk, nats, n, failure, top = inputs(empirical_risk, kl, n_samples, delta, loss_max)
     complexity = top * np.sqrt((nats + np.log(2.0 * np.sqrt(n) / failure)) / (2.0 * n))
-    return _sum("maurer", risk, complexity, failure, top)
+    terms = {"empirical_risk": risk, "complexity": complexity}
+    return summed("maurer", terms=terms, delta={"samples": failure}, scale=top)
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="The older square-root bound, with ln(n/delta) over 2 (n - 1).",
     source="McAllester 2003, Theorem 1 (other constants circulate under this name)",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
-    assumptions=ASSUMPTIONS,
     vacuous_when="kl + ln(n/delta) exceeds 2 (n - 1), or earlier for a large empirical risk",
 )
 def mcallester03(
@@ -137,17 +139,13 @@ def mcallester03(
     """
     risk, nats, n, failure, top = inputs(empirical_risk, kl, n_samples, delta, loss_max, minimum=2)
     complexity = top * np.sqrt((nats + np.log(n / failure)) / (2.0 * (n - 1.0)))
-    return _sum("mcallester03", risk, complexity, failure, top)
+    terms = {"empirical_risk": risk, "complexity": complexity}
+    return summed("mcallester03", terms=terms, delta={"samples": failure}, scale=top)
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="PAC-Bayes bound by the inverted binary relative entropy.",
     source="Seeger 2002; Langford 2005; constant 2 sqrt(n) of Maurer 2004",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
-    assumptions=ASSUMPTIONS,
     vacuous_when="only where the risk is loss_max, yet within 1% of it once kl exceeds 5 n",
 )
 def seeger(
@@ -177,14 +175,9 @@ def seeger(
     return _inverted("seeger", risk, budget, failure, top)
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="Seeger's bound with the exact exponential moment in place of 2 sqrt(n).",
     source="Maurer 2004 (moment xi(n)); Seeger 2002",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
-    assumptions=ASSUMPTIONS,
     vacuous_when="only where the risk is loss_max, yet within 1% of it once kl exceeds 5 n",
 )
 def seeger_exact(
@@ -212,28 +205,14 @@ def seeger_exact(
     return _inverted("seeger_exact", risk, budget, failure, top)
 
 
-def _sum(name: str, risk: Array, complexity: Array, failure: Array, top: float) -> Certificate:
-    return certificate(
-        name,
-        value=rounded_up(risk + complexity),
-        terms={"empirical_risk": risk, "complexity": complexity},
-        delta={"samples": failure},
-        loss_max=top,
-    )
-
-
 def _inverted(name: str, risk: Array, budget: Array, failure: Array, top: float) -> Certificate:
     value = scaled_up(kl_inverse_upper(risk / top, rounded_up(budget)), top)
     return priced(name, value, risk, {"samples": failure}, top, part="complexity")
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="Seeger's bound when the posterior's loss is known from random draws only.",
     source="Langford and Caruana 2001; Perez-Ortiz et al. 2021",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(
         *ASSUMPTIONS[:2],
         "the draws were made after the posterior was fixed, each independent and scored on all "
@@ -313,13 +292,9 @@ def _unions(n: Array, log_half: Array, ratio1: Array, ratio2: Array) -> tuple[Ar
     )
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="PAC-Bayes-Bernstein bound: the complexity term shrinks with the posterior's variance.",
     source="Tolstikhin and Seldin 2013, Theorems 3 and 4, with the safe +1 in the first union",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(
         *ASSUMPTIONS,
         "variance is the posterior's mean of the unbiased sample variance of the losses",
@@ -374,26 +349,18 @@ def tolstikhin_seldin(
     k1 = nats + np.log(np.maximum(grid1, 1.0) / half)
     wide = (1.0 + ratio1) * np.sqrt((np.e - 2.0) * bounded * k1 / n)
     complexity = top * np.where(k1 <= n * (np.e - 2.0) * bounded, wide, 2.0 * k1 / n)
-    return certificate(
-        "tolstikhin_seldin",
-        value=rounded_up(risk + complexity),
-        terms={"empirical_risk": risk, "complexity": complexity},
-        delta={"samples": half, "variance": half},
-        loss_max=top,
-    )
+    terms = {"empirical_risk": risk, "complexity": complexity}
+    ledger = {"samples": half, "variance": half}
+    return summed("tolstikhin_seldin", terms=terms, delta=ledger, scale=top)
 
 
 def _catoni(unit: Array, budget: Array, c: Array) -> Array:
     return rounded_up(np.expm1(-rounded_up(c * unit + budget)) / np.expm1(-c))
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="Exponential-moment bound with a constant fixed in advance; no 2 sqrt(n) to pay.",
     source="Catoni 2007, Theorem 1.2.6",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(*ASSUMPTIONS, "c was fixed before the losses were seen"),
     vacuous_when="c r + (kl + ln(1/delta))/n reaches c",
 )
@@ -428,13 +395,9 @@ def catoni(
     return _certificate("catoni", value, risk, failure, top)
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="Best of Catoni's bounds over a grid of constants fixed in advance, the union paid for.",
     source="Catoni 2007, Theorem 1.2.6, with a union over the grid",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(*ASSUMPTIONS, "the grid was fixed before the losses were seen"),
     vacuous_when="c r + (kl + ln(J/delta))/n reaches c for all J constants c of the grid",
 )
@@ -478,14 +441,9 @@ def catoni_grid(
     return _certificate("catoni_grid", top * values.min(axis=-1), risk, failure, top)
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="Linear trade-off between empirical risk and complexity, for all trade-offs at once.",
     source="Thiemann, Igel, Wintenberger and Seldin 2017, Theorem 3",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
-    assumptions=ASSUMPTIONS,
     vacuous_when="kl + ln(2 sqrt(n)/delta) reaches n/2 at the best lam",
 )
 def thiemann(
@@ -519,14 +477,9 @@ def thiemann(
     return _certificate("thiemann", rounded_up(value), risk, failure, top)
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="Thiemann's bound at its best trade-off; the same number as pbb_quad.",
     source="Thiemann, Igel, Wintenberger and Seldin 2017, Theorem 3, minimised over lam",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
-    assumptions=ASSUMPTIONS,
     vacuous_when="kl + ln(2 sqrt(n)/delta) reaches n/2",
 )
 def thiemann_opt(
@@ -556,14 +509,9 @@ def thiemann_opt(
     return _certificate("thiemann_opt", rounded_up(value), risk, failure, top)
 
 
-@catalogued(
-    family="one data set",
+@gibbs_catalogued(
     claim="The square of a sum of two roots: a fast rate for small empirical risks.",
     source="Perez-Ortiz, Rivasplata, Shawe-Taylor and Szepesvari 2021, Theorem 1",
-    population="one-client",
-    predictor="gibbs",
-    sampling="iid",
-    assumptions=ASSUMPTIONS,
     vacuous_when="kl + ln(2 sqrt(n)/delta) reaches n/2",
 )
 def pbb_quad(

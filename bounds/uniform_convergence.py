@@ -1,12 +1,9 @@
 """Baxter's covering-number bounds, for clients seen and clients unseen, and pFedHN's.
 
-Capacities are natural logarithms of the supremum, over measures, of the L1 covering number.
-Sample sizes are returned as real numbers: round up. These results are qualitative: their constants
-make every real network vacuous, and their inputs (radii, Lipschitz constants) are rarely known.
-
 Capacities are natural logarithms of the supremum, over measures, of the L1 covering number: of the
 maps from a client's law to its best risk in a space, and of n-tuples of hypotheses from one space.
-Sample sizes are returned as real numbers: round up. They are qualitative, as in ``seen_clients``.
+Sample sizes are returned as real numbers: round up. These results are qualitative: their constants
+make every real network vacuous, and their inputs (radii, Lipschitz constants) are rarely known.
 """
 
 from collections.abc import Callable

@@ -8,17 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.bounds.certificate import Array, Certificate, certificate, rounded_up
-from latecomer.bounds.checks import count, interval
-
-__all__ = [
-    "client_sizes",
-    "harmonic_total",
-    "kl_step",
-    "outward",
-    "per_client",
-    "summed",
-    "unit_risk",
-]
+from latecomer.bounds.checks import count, failure_probability, interval, nonnegative, positive
 
 
 def unit_risk(name: str, value: ArrayLike, scale: float) -> Array:
@@ -49,6 +39,35 @@ def summed(
     """Return the certificate whose value is the sum of its terms, rounded up."""
     value = rounded_up(np.asarray(sum(terms.values(), start=np.float64(0.0))))
     return certificate(name, terms=terms, value=value, delta=delta, loss_max=scale, **changes)
+
+
+def nested(
+    name: str, *, unit: Array, inner: Array, outer: Array, delta: dict[str, Array], scale: float
+) -> Certificate:
+    """Return the certificate of an outer inversion around an inner one."""
+    return certificate(
+        name,
+        value=outward(outer, scale),
+        terms={
+            "empirical_risk": scale * unit,
+            "samples": scale * (inner - unit),
+            "clients": scale * (outer - inner),
+        },
+        delta=delta,
+        loss_max=scale,
+    )
+
+
+def shared_delta(delta: ArrayLike, client_share: ArrayLike) -> tuple[Array, Array]:
+    """Divide the failure probability between the draw of clients and that of their samples."""
+    failure = failure_probability("delta", delta)
+    share = failure_probability("client_share", client_share)
+    return np.asarray(share * failure), np.asarray((1.0 - share) * failure)
+
+
+def gaussian_nats(name: str, squared: ArrayLike, of: str, variance: ArrayLike) -> Array:
+    """Return the KL of Gaussians of one variance, from the squared distance of their means."""
+    return np.asarray(nonnegative(name, squared) / (2.0 * positive(of, variance)))
 
 
 def per_client(name: str, values: Array, *, minimum: int = 1) -> int:

@@ -35,20 +35,11 @@ BANDS = ("local_levels", "dkw")
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """How far the share of clients above a threshold may lie above that of the sampled ones.
+    """How far the share of clients above a threshold may lie above that of the sampled ones."""
 
-    Attributes
-    ----------
-    name : str
-        The calculator.
-    width : float
-        The largest excess over the sampled share, whatever the threshold.
-    limits : ndarray, shape [k + 1]
-        Limit of the share above a threshold that j of k sampled clients do not exceed.
-    """
-
-    name: str
-    width: float
+    name: str  # the calculator
+    width: float  # the largest excess over the sampled share, whatever the threshold
+    # Limit of the share above a threshold that j of k sampled clients do not exceed; [k + 1].
     limits: Array
 
     def certificate(self, delta: float) -> Certificate:

@@ -28,6 +28,7 @@ from pathlib import Path
 from re import fullmatch
 from typing import Any
 
+from latecomer.certify.table import file_bytes
 from latecomer.certify.watching import Moment, WatchPlan, moments_after, watch_plan
 from latecomer.errors import InputError
 from latecomer.files import content_of, ending, lock_file, named, sync_folder
@@ -159,13 +160,7 @@ def read_ledger(path: str | Path) -> Ledger:
     InputError
         One line naming the first ledger line that is not what was written.
     """
-    try:
-        data = content_of(path)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    return _parsed(path, data)
+    return _parsed(path, file_bytes(path))
 
 
 def _parsed(path: str | Path, data: bytes) -> Ledger:
@@ -334,14 +329,7 @@ def writing(
 ) -> Iterator[tuple[int, Ledger]]:
     """Open a ledger to continue it, or begin one; a partial line left by a crash is removed.
 
-    Missing folders are made.
-
-    Parameters
-    ----------
-    path : path
-    plan : WatchPlan
-    model : str, optional
-        SHA-256 of the model's file.
+    Missing folders are made; ``model`` is the SHA-256 of the model's file.
 
     Raises
     ------
@@ -397,16 +385,8 @@ def appended(handle: int, ledger: Ledger, *moments: Moment, at: str | None = Non
     """Write the lines of more clients; when this returns they are on the disk.
 
     Clients that were read together are best written together: the file is asked once whether it is
-    on the disk, and the lines before are not copied for each of them.
-
-    Parameters
-    ----------
-    handle : int
-    ledger : Ledger
-    *moments : Moment
-        In the order of their arrival.
-    at : str, optional
-        When their losses were read (`time_now`); now unless given.
+    on the disk, and the lines before are not copied for each of them.  Their losses were read at
+    the time ``at`` (`time_now`), now unless given.
     """
     if not moments:
         return ledger

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.certify.rule import RULES, best_of_rule
-from latecomer.certify.sample import Sample
 from latecomer.certify.statements import LossCertificate, MeanLoss, NextClient
 from latecomer.certify.together import LossAnswers, together
 from latecomer.certify.topics import (
@@ -55,11 +54,6 @@ def loss_certificate_lines(proved: LossCertificate) -> list[str]:
         "Does not say: anything about a different kind of client, or about the model after"
         " further training.",
     ]
-
-
-def sample_lines(given: Sample) -> list[str]:
-    """Return what `loss_certificate_lines` has about the losses themselves."""
-    return sampled_lines(given.n_clients, given.mean, given.sd, given.notes)
 
 
 def sampled_lines(n_clients: int, mean: float, sd: float, notes: Sequence[str]) -> list[str]:

@@ -263,9 +263,10 @@ class Losses:
         return self.table.losses
 
     def __str__(self) -> str:
-        from latecomer.certify.lines import sample_lines
+        from latecomer.certify.lines import sampled_lines
 
-        return "\n".join(sample_lines(self.sample))
+        given = self.sample
+        return "\n".join(sampled_lines(given.n_clients, given.mean, given.sd, given.notes))
 
     def mean(self) -> MeanLoss:
         """Bound the mean loss of clients like these, with probability ``1 - delta``.

@@ -47,14 +47,9 @@ _FEWEST_CLIENTS = LEAST_OUTSIDE + 2
 def foretold(sizes: tuple[int, int, int], n_outside: int, delta: float | None) -> str:
     """Say who has which role, and about what a certificate of a mean will be worth.
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Numbers of seen, certified and new clients.
-    n_outside : int
-        Clients of the certified ones' population that neither train nor are certified.
-    delta : float or None
-        Failure probability of the certificate; None where none is asked for.
+    ``sizes`` are the numbers of seen, certified and new clients, ``n_outside`` are those of the
+    certified ones' population that neither train nor are certified; without delta no certificate is
+    asked for.
 
     Examples
     --------
@@ -78,15 +73,7 @@ def foretold(sizes: tuple[int, int, int], n_outside: int, delta: float | None) -
 
 
 def refuse_too_few(n_clients: int, points: Sequence[int], delta: float) -> None:
-    """Refuse to certify with fewer clients than a certificate of a pool takes.
-
-    Parameters
-    ----------
-    n_clients : int
-    points : sequence of int
-        Points of each client.
-    delta : float
-        Failure probability of the certificate that was asked for.
+    """Refuse to certify with fewer clients than a pool's takes; ``points`` are those of each.
 
     Raises
     ------

@@ -30,26 +30,16 @@ _SUM_SLACK = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """What was predicted for the points of clients.
+    """What was predicted for the points of clients."""
 
-    Attributes
-    ----------
-    labels : tuple of str
-        The classes: those that have a column of probabilities, or those that occur, sorted.
-    truth : ndarray of int, [points]
-        Place of the true label in ``labels``; -1 where none is given.
-    predicted : ndarray of float, [points]
-        Place of the predicted label; with a single column of numbers, those numbers.
-    probabilities : ndarray of float, [points, classes], or None
-        None where only a prediction is given.
-    client, weight : ndarray, [points]
-        Number of the client; weight of the point among its client's.
-    """
-
+    # The classes: those that have a column of probabilities, or those that occur, sorted.
     labels: tuple[str, ...]
+    # Place of the true label in ``labels``; -1 where none is given; [points].
     truth: NDArray[np.int64]
+    # Place of the predicted label; with a single column of numbers, those numbers; [points].
     predicted: Array
-    probabilities: Array | None
+    probabilities: Array | None  # [points, classes]; None where only a prediction is given
+    # Number of the client, and weight of the point among its client's; [points].
     client: NDArray[np.int64]
     weight: Array
 

@@ -286,16 +286,8 @@ def bet_on(
 ) -> tuple[Callable[[Array], Certificate], Callable[[Array], Array]]:
     """Return functions radii -> certificate and target -> breaking radius, all by one bet.
 
-    Parameters
-    ----------
-    losses : array_like, in [0, 1]
-    ball : {"kl", "tv", "chi2", "subgroup"}
-    delta : float
-        Failure probability of all radii and targets together.
-    bets : Bets, optional
-        The product's unless given.
-    grid : Grid, optional
-        Where the bets lie; the ball's own grid with equal weights unless given.
+    All radii and targets hold together.  Losses lie in [0, 1]; bets are the product's unless given,
+    and lie on the ball's own grid with equal weights.
 
     Examples
     --------

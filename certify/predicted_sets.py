@@ -27,10 +27,6 @@ from latecomer.errors import InputError
 from latecomer.files import at_home, write_atomic
 
 
-def _complement(chances: Array) -> Array:
-    return 1 - chances
-
-
 def _mass(chances: Array) -> Array:
     """Sum of the probabilities of the labels that are at least as likely, ties shared."""
     order = np.argsort(-chances, axis=1, kind="stable")
@@ -46,26 +42,16 @@ def _mass(chances: Array) -> Array:
 
 @dataclass(frozen=True)
 class LabelScore:
-    """A score of every label of a point: small where the label is likely, at most 1.
+    """A score of every label of a point: small where the label is likely, at most 1."""
 
-    Attributes
-    ----------
-    words : str
-        What it is.
-    shown : str
-        What it is called where there is little room.
-    of : callable
-        From probabilities to scores, both ``[points, labels]``.
-    """
-
-    words: str
-    shown: str
-    of: Callable[[Array], Array]
+    words: str  # what it is
+    shown: str  # what it is called where there is little room
+    of: Callable[[Array], Array]  # from probabilities to scores, both ``[points, labels]``
 
 
 LABEL_SCORES: Mapping[str, LabelScore] = MappingProxyType(
     {
-        "probability": LabelScore("1 - p(label)", "1 - p", _complement),
+        "probability": LabelScore("1 - p(label)", "1 - p", lambda chances: 1 - chances),
         # Romano, Sesia and Candes 2020 without their random number, ties counted in.
         "adaptive": LabelScore("the probability of all labels at least as likely", "mass", _mass),
     }
@@ -88,13 +74,8 @@ def of_truth(scores: Array, truth: NDArray[np.int64]) -> Array:
 def labels_kept(scores: Array, threshold: float) -> NDArray[np.bool_]:
     """Return which labels are in which set: those that score at most the threshold.
 
-    An empty set gets the label of least score, and is counted with it.
-
-    Parameters
-    ----------
-    scores : ndarray [points, labels]
-    threshold : float
-        Infinite: all labels.
+    An empty set gets the label of least score, and is counted with it.  Scores and sets are
+    [points, labels]; an infinite threshold keeps all labels.
 
     Examples
     --------
@@ -118,15 +99,7 @@ def clients_needed(alpha: float) -> int:
 
 
 def refuse_too_few(n_clients: int, alpha: float, *, called: str = "") -> None:
-    """Refuse sets at a level that so few clients cannot prove.
-
-    Parameters
-    ----------
-    n_clients : int
-        Certified clients.
-    alpha : float
-    called : str
-        What the level is called, in a study.
+    """Refuse sets at a level, ``called`` so in a study, that so few clients cannot prove.
 
     Raises
     ------
@@ -331,8 +304,8 @@ def label_sets(
 
 def _sets(rows: PointRows, served: PointRows, alpha: float, delta: float, score: str) -> LabelSets:
     of_labels = LABEL_SCORES[score].of
-    chances, points = _chances(rows), rows.points()
-    served_chances = chances if served is rows else _chances(served, rows.classes)
+    chances, points = chances_of(rows), rows.points()
+    served_chances = chances if served is rows else chances_of(served, rows.classes)
     scores = _scores(rows.called, points, of_labels(chances), alpha)
     threshold = float(client_threshold(scores=scores, alpha=alpha))
     names = list(served.numbers)
@@ -353,18 +326,23 @@ def _sets(rows: PointRows, served: PointRows, alpha: float, delta: float, score:
 
 def _scores(called: str, points: Points, every: Array, alpha: float) -> list[Array]:
     """Return each client's scores of its true labels; ``every`` has those of all labels."""
-    if (points.weight != 1).any():
-        raise InputError(
-            f"{called}: sets count the points of a client equally, got a weight of"
-            f" {points.weight[points.weight != 1][0]:g}"
-        )
+    refuse_weights(called, points)
     k = int(points.client.max()) + 1
     refuse_too_few(k, alpha)
     missed = of_truth(every, points.truth)
     return [missed[points.client == client] for client in range(k)]
 
 
-def _chances(rows: PointRows, labels: tuple[str, ...] = ()) -> Array:
+def refuse_weights(called: str, points: Points) -> None:
+    """Refuse points that do not count alike."""
+    if (points.weight != 1).any():
+        raise InputError(
+            f"{called}: sets count the points of a client equally, got a weight of"
+            f" {points.weight[points.weight != 1][0]:g}"
+        )
+
+
+def chances_of(rows: PointRows, labels: tuple[str, ...] = ()) -> Array:
     """Return the probabilities of all labels, which must be these if any are named."""
     if not rows.classes:
         raise InputError(

@@ -91,18 +91,10 @@ Found = TypeVar("Found", bound=LossCertificate)
 
 @dataclass(frozen=True)
 class Scored:
-    """Each client's mean loss, and what the losses are about.
+    """Each client's mean loss, and what the losses are about."""
 
-    Attributes
-    ----------
-    losses : dict of str to float
-        By client.
-    about : str
-        How clients were served: an assumption of the certificates.
-    """
-
-    losses: dict[str, float]
-    about: str
+    losses: dict[str, float]  # by client
+    about: str  # how clients were served: an assumption of the certificates
 
     def told(self, certified: Found) -> Found:
         """Add how clients were served to the assumptions of what was certified of these losses."""
@@ -345,20 +337,9 @@ def _points(name: Any, role: str, given: Any) -> Points:
 
 
 def client_folds(n_points: int, folds: int, *, seed: int, client: int) -> list[Ints]:
-    """Divide a client's points into random folds, with a random stream per client.
+    """Divide a client's points into random folds, which depend on seed and client alone.
 
-    Parameters
-    ----------
-    n_points : int
-    folds : int
-        At least 2 and at most ``n_points``.
-    seed, client : int
-        The folds depend on nothing else.
-
-    Returns
-    -------
-    list of ndarray
-        Disjoint index arrays in increasing order; sizes differ by at most 1.
+    They are disjoint index arrays in increasing order, whose sizes differ by at most 1.
 
     Raises
     ------

@@ -21,28 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.bounds.certificate import Certificate
-from latecomer.certify.rules.declaration import Asked, Rule, is_own
+from latecomer.certify.rules.declaration import Asked as Asked
+from latecomer.certify.rules.declaration import Rule as Rule
+from latecomer.certify.rules.declaration import is_own
 from latecomer.checks import short
 from latecomer.declared import declared, module_at, without_folder
 from latecomer.errors import InputError
-
-__all__ = [
-    "BEST_OF",
-    "DEFAULT_RULE",
-    "LEAST_OUTSIDE",
-    "MEAN_RULES",
-    "RULES",
-    "RULE_WITHOUT_ORDERS",
-    "Asked",
-    "Coverage",
-    "Rule",
-    "best_of_rule",
-    "coverage_of",
-    "held_to_contract",
-    "level_of",
-    "own_rule",
-    "rules_for",
-]
 
 LEVEL, DRAWS, SEED = 0.1, 300, 0
 _SURELY = 1e-6
@@ -67,22 +51,12 @@ _SIZES = (12, 40)
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often a rule's bound lay below the mean of simulated clients, at worst.
+    """How often a rule's bound lay below the mean of simulated clients, at worst."""
 
-    Attributes
-    ----------
-    failed, draws : int
-        Samples whose bound was too low, of how many.
-    law : str
-        What their losses were.
-    clients : int
-        Clients of a sample.
-    """
-
-    failed: int
-    draws: int
-    law: str
-    clients: int
+    failed: int  # samples whose bound was too low
+    draws: int  # of so many
+    law: str  # what their losses were
+    clients: int  # clients of a sample
 
     def sentence(self, rule: str, kind: str = "rule") -> str:
         """Say it of a rule.
@@ -404,27 +378,13 @@ def level_of(rule: str) -> str:
 
 @dataclass(frozen=True)
 class Voided:
-    """Why a rule asked for by name says nothing, or nothing new.
+    """Why a rule asked for by name says nothing, or nothing new."""
 
-    Attributes
-    ----------
-    client : str
-        The first one with the largest loss.
-    rule : str
-        The rule that this ends.
-    instead : str
-        The rule of whoever names none.
-    value : float
-        What it gives for the same losses.
-    seed : int or None
-        Seed of the orders that it averages over, if any.
-    """
-
-    client: str
-    rule: str
-    instead: str
-    value: float
-    seed: int | None = None
+    client: str  # the first one with the largest loss
+    rule: str  # the rule that this ends
+    instead: str  # the rule of whoever names none
+    value: float  # what it gives for the same losses
+    seed: int | None = None  # seed of the orders that it averages over, if any
 
     def sentence(self, shown: str) -> str:
         """Say it, with the value as text."""

@@ -45,38 +45,20 @@ _REALISED = "losses are meant as measured on these clients' own points, with the
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One loss per client, smallest first; how the clients were drawn; the rule asked for.
-
-    Attributes
-    ----------
-    rule : Rule
-    clients : tuple of str
-    losses : ndarray
-    sampled : ndarray or None
-        The same losses in the random order in which the clients were drawn, where that is known.
-    mean : float
-        Mean loss.
-    n_rows : int
-    loss_max : float
-    pool_size : int or None
-    seed : int
-    notes : tuple of str
-        How the losses were read.
-    trust : bool
-        Whether a rule of one's own is used without simulating its coverage.
-    """
+    """One loss per client, smallest first; how the clients were drawn; the rule asked for."""
 
     rule: Rule
     clients: tuple[str, ...]
     losses: Array
+    # The same losses in the random order in which the clients were drawn, where that is known.
     sampled: Array | None
     mean: float
     n_rows: int
     loss_max: float
     pool_size: int | None
     seed: int
-    notes: tuple[str, ...] = ()
-    trust: bool = False
+    notes: tuple[str, ...] = ()  # how the losses were read
+    trust: bool = False  # whether a rule of one's own is used without simulating its coverage
 
     @property
     def in_order(self) -> bool:

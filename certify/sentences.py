@@ -38,30 +38,14 @@ Certificate = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Parts:
-    """What a sentence about a certificate names.
+    """What a sentence about a certificate names."""
 
-    Attributes
-    ----------
-    over : str
-        What the probability is over.
-    population : str
-        What is bounded, and over which clients.
-    predictor : str
-        How these clients are served.
-    scores : str
-        Whether errors are realised or expected ones.
-    more : str
-        What must be added, in a sentence of its own.
-    verb : str
-        Words between what is bounded and the value.
-    """
-
-    over: str
-    population: str
-    predictor: str
-    scores: str
-    more: str = ""
-    verb: str = "is at most"
+    over: str  # what the probability is over
+    population: str  # what is bounded, and over which clients
+    predictor: str  # how these clients are served
+    scores: str  # whether errors are realised or expected ones
+    more: str = ""  # what must be added, in a sentence of its own
+    verb: str = "is at most"  # words between what is bounded and the value
 
 
 _SERVED: Mapping[str, str] = MappingProxyType(

@@ -16,7 +16,7 @@ import numpy as np
 
 from latecomer.bounds.certificate import Array, Certificate, Orders, scaled_up
 from latecomer.bounds.checks import exactly, failure_probability
-from latecomer.bounds.held_out.losses import conformal
+from latecomer.bounds.held_out.counting import conformal
 from latecomer.bounds.held_out.price import reference_price, reference_price_pool
 from latecomer.certify.arguments import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES
@@ -418,20 +418,7 @@ def left_for_others(*, bound: float, mean: float, n_clients: int, pool_size: int
 
     (N U - k m) / (N - k) for a bound U over N clients, k of which have the mean m: where most of
     the pool was scored, even a small bound over the whole pool leaves much room for the others.
-
-    Parameters
-    ----------
-    bound : float
-        Bound of the mean over the pool.
-    mean : float
-        Mean score of the clients that were scored.
-    n_clients, pool_size : int
-        Clients scored, and clients in the pool.
-
-    Returns
-    -------
-    float
-        In [0, 1], rounded up.
+    The result lies in [0, 1] and is rounded up.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,7 +185,7 @@ def _header(path: str, reader: Any) -> list[str]:
         raise InputError(f"{path}: {error}") from error
 
 
-def file_bytes(path: str) -> bytes:
+def file_bytes(path: str | Path) -> bytes:
     """Return what a file holds."""
     try:
         return content_of(path)
@@ -451,19 +452,11 @@ def table_of(rows: Rows, means: Array, notes: tuple[str, ...]) -> LossTable:
 def read_arrivals(
     path: str | PathLike[str], *, loss_max: float, whole: bool, column: str = "loss"
 ) -> tuple[tuple[str, float], ...]:
-    """Return client and loss of every line, in the order of the file.
+    """Return client and loss of every line of a CSV file, in its order, one line a client.
 
-    Parameters
-    ----------
-    path : path
-        CSV file with the columns ``client`` and ``loss``, one line a client.
-    loss_max : float
-        Largest possible loss.
-    whole : bool
-        Whether the file is complete.  One that is still written to may end within a line, which is
-        left for later; a complete one may lack its last line break, and must hold a client.
-    column : str
-        Of numbers that stand in for the losses.
+    A file that is not ``whole`` is still written to and may end within a line, which is left for
+    later; a whole one may lack its last line break, and must hold a client.  ``column`` names
+    numbers that stand in for the losses.
     """
     name = named(path)
     data = file_bytes(name)

@@ -192,15 +192,8 @@ def n_statements(
 ) -> int:
     """Return how many statements `together` will find in what is asked, before it is certified.
 
-    Parameters
-    ----------
-    rule : Rule
-    balls : int
-        Ways to compare other populations.
-    above, curve, by, against : bool
-        Whether these are asked for.
-    whole_pool : bool
-        Whether the whole pool was scored, so that there is no next client.
+    ``balls`` is in how many ways other populations are compared; where the whole pool was scored
+    there is no next client.
     """
     mean = rule.states == "mean"
     groups = 1 + mean if by else 0

@@ -57,30 +57,14 @@ class About(Protocol):
 
 @dataclass(frozen=True)
 class Said:
-    """One statement.
+    """One statement."""
 
-    Attributes
-    ----------
-    about : str
-        What is bounded.
-    value : float
-        The bound, or the radius at which a target breaks.
-    shown : str
-        The value as text, rounded to the side on which it holds.
-    note : str
-        Remark printed after the value.
-    sentence : str
-        The full statement; empty where its topic states it.
-    sign : str
-        Relation between ``about`` and ``shown``: two characters.
-    """
-
-    about: str
-    value: float
-    shown: str
-    note: str = ""
-    sentence: str = ""
-    sign: str = "<="
+    about: str  # what is bounded
+    value: float  # the bound, or the radius at which a target breaks
+    shown: str  # the value as text, rounded to the side on which it holds
+    note: str = ""  # remark printed after the value
+    sentence: str = ""  # the full statement; empty where its topic states it
+    sign: str = "<="  # relation between ``about`` and ``shown``: two characters
 
     @property
     def line(self) -> str:

@@ -11,7 +11,12 @@ import numpy as np
 from latecomer.certify.arguments import WATCHED, Shown, told_in_full
 from latecomer.certify.ledger import IF_ONLY, Ledger
 from latecomer.certify.points import PointRows, read_points
-from latecomer.certify.predicted_sets import LABEL_SCORES, labels_kept
+from latecomer.certify.predicted_sets import (
+    LABEL_SCORES,
+    chances_of,
+    labels_kept,
+    refuse_weights,
+)
 from latecomer.certify.rule import Voided, told_of
 from latecomer.certify.sentences import WATCH, statement
 from latecomer.certify.table import Source, file_bytes, named, read_arrivals, read_in_order
@@ -54,28 +59,18 @@ def missed_in_order(source: str | bytes | PathLike[str], threshold: float) -> Ar
     (('ann', 0.5), ('bob', 0.0))
     """
     rows = read_points(source)
-    if not rows.classes:
-        raise InputError(
-            f"{rows.called}: sets need the probabilities of all labels, p_0, p_1, ..., got a"
-            " prediction alone"
-        )
-    points = rows.points()
-    _refuse(rows)
-    held = labels_kept(LABEL_SCORES["probability"].of(np.array(rows.chances)), threshold)
+    chances, points = chances_of(rows), rows.points()
+    refuse_weights(rows.called, points)
+    _refuse_returns(rows)
+    held = labels_kept(LABEL_SCORES["probability"].of(chances), threshold)
     missed = ~held[np.arange(len(held)), points.truth]
     counts = np.bincount(points.client)
     shares = np.bincount(points.client, missed) / counts
     return tuple(zip(rows.numbers, shares.tolist(), strict=True))
 
 
-def _refuse(rows: PointRows) -> None:
-    """Refuse weights, and clients whose points do not stand together."""
-    for weight in rows.weight:
-        if weight != 1:
-            raise InputError(
-                f"{rows.called}: sets count the points of a client equally, got a weight of"
-                f" {weight:g}"
-            )
+def _refuse_returns(rows: PointRows) -> None:
+    """Refuse clients whose points do not stand together."""
     names, latest = list(rows.numbers), -1
     for number in rows.client:
         if number < latest:

@@ -26,10 +26,9 @@ from latecomer.bounds.held_out.arriving import (
 )
 from latecomer.bounds.held_out.betting import BET_WEIGHTS, betting_mixture
 from latecomer.certify.rule import RULES, Voided
-from latecomer.certify.table import read_arrivals
+from latecomer.certify.table import file_bytes, read_arrivals
 from latecomer.checks import checked, number_in, one_of, whole
 from latecomer.errors import InputError, nearest
-from latecomer.files import content_of
 from latecomer.reading.delimited import text_of
 from latecomer.reading.yaml_text import read_mapping
 
@@ -236,12 +235,7 @@ PATH_RULES: Mapping[str, Callable[[Array, WatchPlan, int, float], Array]] = Mapp
 
 
 def watch_plan(**settings: Any) -> WatchPlan:
-    """Check the settings of a plan, and fill in the others.
-
-    Parameters
-    ----------
-    **settings
-        Fields of `WatchPlan`.
+    """Check the settings of a plan, fields of `WatchPlan`, and fill in the others.
 
     Raises
     ------
@@ -280,17 +274,15 @@ def watch_plan(**settings: Any) -> WatchPlan:
         raise InputError(
             f"loss_max must be 1 with sets, whose loss is a share of points, got {loss_max:g}"
         )
-    return WatchPlan(
-        rule=asked.rule,
+    return replace(
+        asked,
         delta=float(checked(failure_probability, "delta", asked.delta)),
         loss_max=loss_max,
         threshold=None if threshold is None else float(threshold),
         alpha=float(checked(failure_probability, "alpha", asked.alpha)),
         run_length=whole("run_length", asked.run_length, 1),
         bets=tuple(number_in("bets", bet, 1e-6, 1.0) for bet in asked.bets),
-        trained_on=asked.trained_on,
         sets=None if asked.sets is None else number_in("sets", asked.sets, 0.0, 1.0),
-        likeness=asked.likeness,
     )
 
 
@@ -302,12 +294,7 @@ def read_plan(path: str | Path) -> WatchPlan:
     InputError
         One line naming the file and what is wrong with it.
     """
-    try:
-        data = content_of(path)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    data = file_bytes(path)
     try:
         legal = "a plan names its settings, as in 'delta: 0.05'"
         return watch_plan(**read_mapping(text_of(data), "plan", legal, broken="not YAML"))
@@ -320,14 +307,7 @@ def moments_after(
 ) -> tuple[Moment, ...]:
     """Return the results after each client that is not among the known ones.
 
-    Parameters
-    ----------
-    plan : WatchPlan
-        What was settled beforehand.
-    known : sequence of Moment
-        Results so far.
-    arrivals : sequence of (client, loss)
-        All clients in the order of their arrival, the known ones first.
+    Arrivals are all clients in the order of their arrival, the known ones first.
 
     Examples
     --------

@@ -6,14 +6,11 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from latecomer.bounds.certificate import Certificate
-
-if TYPE_CHECKING:
-    pass
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"

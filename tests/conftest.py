@@ -15,6 +15,7 @@ import pytest
 import typer.testing
 from hypothesis import HealthCheck, settings
 
+from latecomer.errors import InputError
 from latecomer.models.methods.registry import METHODS
 
 # Property tests draw the same examples in every run, however slow or busy the machine is.
@@ -94,6 +95,20 @@ def mark_nightly_cases(items):
     for of_one_test in cases.values():
         for item in of_one_test[1:-1]:
             item.add_marker("nightly")
+
+
+@pytest.fixture(scope="session")
+def refusal():
+    """Call a function with arguments that it refuses; return what it says, which is one line."""
+
+    def called(function, *given, **asked):
+        with pytest.raises(InputError) as caught:
+            function(*given, **asked)
+        message = str(caught.value)
+        assert "\n" not in message
+        return message
+
+    return called
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,7 @@ from latecomer.bounds.held_out.betting import (
     first_refused,
     fixed_bets,
     fixed_products_path,
+    mean_catalogued,
 )
 from latecomer.bounds.held_out.losses import loss_logs
 
@@ -52,12 +53,9 @@ _ARRIVING = (
 )
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score after every arriving client, for all times at once, by the product.",
     source="this project: the product rule's factors are a martingale; Ville's inequality",
-    population="unseen-client",
-    predictor="any",
     sampling="iid",
     assumptions=_ARRIVING,
     vacuous_when="never after a client with a score below loss_max, yet above 1 - delta^(1/t) "
@@ -89,9 +87,7 @@ def product_path(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) 
     >>> product_path(losses=[0.0, 1.0, 0.0], delta=0.05).value.round(4).tolist()
     [0.95, 0.95, 0.95]
     """
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, top = checks.scored(losses, delta, loss_max)
     seen = np.arange(1, scores.shape[-1] + 1)
     spent = np.cumsum(loss_logs(scores, top), axis=-1) - np.log(failure)[..., None]
     # A running sum of t terms of one sign is off by at most t roundings, relative.
@@ -100,13 +96,10 @@ def product_path(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) 
     return _path("product_path", scores, value, failure, top)
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score after every arriving client, for all times at once, by a mixture of "
     "bets.",
     source="this project: mixtures of fixed bets are martingales; Ville's inequality",
-    population="unseen-client",
-    predictor="any",
     sampling="iid",
     assumptions=("n_bets was fixed beforehand as well", *_ARRIVING),
     vacuous_when="too few clients for any bet to win n_bets/delta",
@@ -141,9 +134,7 @@ def betting_mixture_path(
     >>> path.value[[4, 19, 39]].round(4).tolist()
     [1.0, 0.4143, 0.2586]
     """
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, top = checks.scored(losses, delta, loss_max)
     fixed = checks.at_once("n_bets", n_bets)
     unit = scores / top
     shape = np.broadcast_shapes(unit.shape[:-1], failure.shape)
@@ -156,13 +147,10 @@ def betting_mixture_path(
     return _path("betting_mixture_path", scores, value, failure, top)
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score after every arriving client, for all times at once, by a mixture of "
     "products.",
     source="this project: prod (1 - b L_i) / (1 - b R) are martingales; Ville's inequality",
-    population="unseen-client",
-    predictor="any",
     sampling="iid",
     assumptions=("the weights of the bets were fixed beforehand as well", *_ARRIVING),
     vacuous_when="too few clients for any bet to win 1/delta by its own weight; never for good",
@@ -202,9 +190,7 @@ def product_mixture_path(
     >>> path.value[[0, 19, 39, 59]].round(4).tolist()
     [1.0, 0.3856, 0.2521, 0.2035]
     """
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, top = checks.scored(losses, delta, loss_max)
     unit = mixture_after(scores / top, failure, bet_weights(n_bets, weights))
     value = np.minimum.accumulate(unit if top == 1.0 else scaled_up(unit, top), axis=-1)
     return _path("product_mixture_path", scores, value, failure, top)

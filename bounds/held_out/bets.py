@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Array, Certificate, Sampling, catalogued, priced
+from latecomer.bounds.certificate import Array, Certificate, Sampling, priced
 from latecomer.bounds.held_out.betting import (
     Draw,
     adaptive_bets,
@@ -26,6 +26,7 @@ from latecomer.bounds.held_out.betting import (
     first_refused,
     fixed_bets,
     fixed_products,
+    mean_catalogued,
 )
 from latecomer.bounds.held_out.finite_pool import (
     bets_of_orders,
@@ -57,12 +58,9 @@ def adaptive_bets_of_orders(
     return lambda risk: np.log1p(bets * (risk[..., None, None] - ordered)).sum(axis=-1)
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score by adaptive bets averaged over random orders.",
     source="this project; bets of Waudby-Smith and Ramdas 2024",
-    population="unseen-client",
-    predictor="any",
     sampling="iid",
     assumptions=(
         "the model, the rule, the number of clients and n_orders were fixed before the first score "
@@ -110,8 +108,7 @@ def wsr_averaged(
     >>> round(float(wsr_averaged(losses=losses, delta=0.05, seed=1)), 6)
     0.199438
     """
-    scores = checks.losses_in("losses", losses)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, _ = checks.scored(losses, delta)
     how = draw(n_orders, seed, in_order)
     each = adaptive_bets_of_orders(scores, failure, how)
     zero = np.zeros(np.broadcast_shapes(scores.shape[:-1], failure.shape))
@@ -129,8 +126,6 @@ class Bets:
 
     Attributes
     ----------
-    rule : str
-        The calculator that bets in this way.
     sampling : str
         How clients must have been drawn: a tag of certificates.
     realised : bool
@@ -141,7 +136,6 @@ class Bets:
         so is a mean of wealths on functions of the same scores.  It never falls as the mean rises.
     """
 
-    rule: str
     sampling: Sampling
     realised: bool
     wealth: Callable[[Array, Array], LogWealth]
@@ -167,14 +161,13 @@ def product_bets() -> Bets:
             own = np.log1p(-scores).sum(axis=-1)
         return _once(lambda mean: own - scores.shape[-1] * np.log1p(-mean))
 
-    return Bets("product", "iid or finite-pool", False, wealth)
+    return Bets("iid or finite-pool", False, wealth)
 
 
 def betting_mixture_bets(n_bets: int = 10) -> Bets:
     """Bets of ``betting_mixture``: the average of prod (1 - l (L_i - R)) over l = 1, 1/2, ..."""
     fixed = checks.at_once("n_bets", n_bets)
     return Bets(
-        "betting_mixture",
         "iid or finite-pool",
         False,
         lambda scores, delta: _once(fixed_bets(scores, fixed)),
@@ -192,7 +185,6 @@ def product_mixture_bets(n_bets: int | None = None, weights: ArrayLike | None = 
     """
     shares = bet_weights(n_bets, weights)
     return Bets(
-        "product_mixture",
         "iid or finite-pool",
         False,
         lambda scores, delta: _once(fixed_products(scores, shares)),
@@ -205,7 +197,6 @@ def wsr_averaged_bets(
     """Bets of ``wsr_averaged``: adaptive bets, averaged over orders drawn once, here."""
     how = draw(n_orders, seed, in_order)
     return Bets(
-        "wsr_averaged",
         "iid",
         False,
         lambda scores, delta: _once(averaged(adaptive_bets_of_orders(scores, delta, how))),
@@ -216,7 +207,6 @@ def product_wor_bets(pool_size: ArrayLike) -> Bets:
     """Bets of ``product_wor``, along the order of sampling."""
     pool = checks.count("pool_size", pool_size).astype(np.float64)
     return Bets(
-        "product_wor",
         "finite-pool",
         True,
         lambda scores, delta: _in_pool(product_path(scores, pool), scores, pool),
@@ -228,7 +218,6 @@ def betting_wor_bets(pool_size: ArrayLike, n_bets: int = 5) -> Bets:
     pool = checks.count("pool_size", pool_size).astype(np.float64)
     fixed = checks.at_once("n_bets", n_bets)
     return Bets(
-        "betting_wor",
         "finite-pool",
         True,
         lambda scores, delta: _in_pool(bets_path(scores, pool, fixed), scores, pool),
@@ -245,7 +234,6 @@ def product_wor_averaged_bets(
     pool = checks.count("pool_size", pool_size).astype(np.float64)
     how = draw(n_orders, seed, in_order)
     return Bets(
-        "product_wor_averaged",
         "finite-pool",
         True,
         lambda scores, delta: _in_pool(
@@ -266,7 +254,6 @@ def betting_wor_averaged_bets(
     fixed = checks.at_once("n_bets", n_bets)
     how = draw(n_orders, seed, in_order)
     return Bets(
-        "betting_wor_averaged",
         "finite-pool",
         True,
         lambda scores, delta: _in_pool(

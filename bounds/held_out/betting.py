@@ -43,6 +43,9 @@ __all__ = [
 ]
 
 RISK_STEPS = 10_000
+mean_catalogued = partial(
+    catalogued, family="hold-out", population="unseen-client", predictor="any"
+)
 _EPS = float(np.finfo(np.float64).eps)
 # Wealths that a block of grid points holds at most, and at least: a step through a smaller block
 # costs as much as through this one.
@@ -63,14 +66,8 @@ def last_kept(
 ) -> int:
     """Index of the largest grid point from ``top`` downwards that is not refused.
 
-    Parameters
-    ----------
-    refused : callable
-        Risks [G], falling -> whether each is refused.
-    top, floor : int
-        Grid points above ``top`` are refused, ``floor`` is not; -1 stands for "none is kept".
-    width : int
-        Wealths that ``refused`` holds for each grid point.
+    ``refused`` says it of falling risks [G], holding ``width`` wealths for each.  Grid points above
+    ``top`` are refused, ``floor`` is not; -1 stands for "none is kept".
     """
     most, size = max(1, _LARGEST_BLOCK // width), max(1, _LEAST_BLOCK // width)
     while top > floor:
@@ -238,12 +235,9 @@ REALISED = (
 )
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score by bets that adapt to the scores seen so far.",
     source="Waudby-Smith and Ramdas 2024; upper-bound form of Bates et al. 2021",
-    population="unseen-client",
-    predictor="any",
     sampling="iid",
     assumptions=(
         _ORDER,
@@ -284,9 +278,7 @@ def wsr(
     >>> round(float(wsr(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 10)
     0.1995426893
     """
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, top = checks.scored(losses, delta, loss_max)
     unit = scores / top
     beyond = checks.one_in("cap", cap, 0.0, 1.0)
     if beyond > 0.0:
@@ -317,12 +309,9 @@ def _capped(cap: float, ordered: Array, delta: float) -> float:
     return (last + 1) / RISK_STEPS
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean score of a finite pool's clients by adaptive bets, sampled without replacement.",
     source="Waudby-Smith and Ramdas 2020 (idea); this form and its cap are this project's",
-    population="unseen-client",
-    predictor="any",
     sampling="finite-pool",
     assumptions=(
         _ORDER,
@@ -356,9 +345,7 @@ def wsr_wor(
     >>> round(float(cert), 6) < 0.1995
     True
     """
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, top = checks.scored(losses, delta, loss_max)
     k = scores.shape[-1]
     pool = checks.count("pool_size", pool_size, minimum=k).astype(np.float64)
     unit = scores / top
@@ -380,13 +367,10 @@ def wsr_wor(
     return priced("wsr_wor", value, scores.mean(axis=-1), {"clients": failure}, top)
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score by a fixed mixture of constant bets, in any order.",
     source="this project: a mixture over fixed bets and Markov's inequality, negative association "
     "without replacement",
-    population="unseen-client",
-    predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
         _BETS_FIXED,
@@ -422,13 +406,10 @@ def betting_mixture(
     )
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean of scores whose means may react to earlier scores, by a mixture of products.",
     source="this project: prod (1 - b x_t) / (1 - b mu_t) is a martingale; Markov's inequality and "
     "that of arithmetic and geometric means",
-    population="unseen-client",
-    predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
         _BETS_FIXED,
@@ -491,9 +472,7 @@ def _mixture(
     loss_max: float,
 ) -> Certificate:
     """Refuse every risk against which a fixed number of fixed bets wins more than 1/delta."""
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, top = checks.scored(losses, delta, loss_max)
     unit = scores / top
     won = wealth(unit)
     zero = np.zeros(np.broadcast_shapes(unit.shape[:-1], failure.shape))
@@ -540,21 +519,12 @@ def seeded_orders(n_losses: int, n_orders: int, seed: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Draw:
-    """How a rule gets the orders that it averages over.
+    """How a rule gets the orders that it averages over."""
 
-    Attributes
-    ----------
-    n_orders : int or None
-        How many; by `orders_for` if None.
-    seed : int
-        Seed of their generator.
-    in_order : bool
-        Whether scores stand in the random order of sampling, which the orders permute; otherwise
-        they are sorted first, and the seed must be fresh.
-    """
-
-    n_orders: int | None
+    n_orders: int | None  # how many; by `orders_for` if None
     seed: int
+    # Whether scores stand in the random order of sampling, which the orders permute; otherwise they
+    # are sorted first, and the seed must be fresh.
     in_order: bool
 
     def along(self, scores: Array) -> Array:

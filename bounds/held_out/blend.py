@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Array, Certificate, Orders, catalogued, priced
+from latecomer.bounds.certificate import Array, Certificate, Orders, priced
 from latecomer.bounds.held_out.betting import (
     REALISED,
     RISK_STEPS,
@@ -19,6 +19,7 @@ from latecomer.bounds.held_out.betting import (
     deviation_of_average,
     draw,
     each_sample,
+    mean_catalogued,
 )
 from latecomer.bounds.held_out.star import (
     Ordered,
@@ -37,13 +38,10 @@ __all__ = ["blend", "blend_refuses"]
 _SLOPE = 2
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score by half a product rule and half bets that aim, averaged over random "
     "orders.",
     source="this project; bets after Voracek and Orabona 2025 (arXiv 2505.22422)",
-    population="unseen-client",
-    predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
         "the model, the rule, the number of clients and of orders were fixed before the first "
@@ -103,8 +101,7 @@ def blend(
     >>> round(float(hopeless), 4), round(float(hopeless.orders.sd), 3)
     (0.2402, 0.001)
     """
-    scores = checks.losses_in("losses", losses)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, _ = checks.scored(losses, delta)
     least = scores.shape[-1]
     pool = () if pool_size is None else (1.0 * checks.count("pool_size", pool_size, minimum=least),)
     ordered, told = _ordered(scores, orders, n_orders, seed, in_order)

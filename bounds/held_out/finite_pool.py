@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued, priced, rounded_up
-from latecomer.bounds.held_out.betting import REALISED, Draw, averaged, draw
+from latecomer.bounds.held_out.betting import REALISED, Draw, averaged, draw, mean_catalogued
 
 __all__ = [
     "LARGEST_POOL",
@@ -124,23 +124,14 @@ def _pool_root(
 def _checked(
     losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    scores = checks.losses_in("losses", losses)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, _ = checks.scored(losses, delta)
     pool = checks.count("pool_size", pool_size, minimum=scores.shape[-1]).astype(np.float64)
     return scores, failure, pool
 
 
-def _certificate(name: str, scores: Array, value: Array, failure: Array, event: str) -> Certificate:
-    risk = scores.mean(axis=-1)
-    return priced(name, value, risk, {event: failure})
-
-
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean of a finite pool's realised scores by the product of what they leave of the rest.",
     source="this project; betting without replacement of Waudby-Smith and Ramdas 2020",
-    population="unseen-client",
-    predictor="any",
     sampling="finite-pool",
     assumptions=(
         "the model, the rule and the order of the clients were fixed before the first score",
@@ -173,15 +164,12 @@ def product_wor(*, losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike) ->
     scores, failure, pool = _checked(losses, delta, pool_size)
     won = product_path(scores, pool)
     value = _pool_root(lambda risk: won(risk).max(axis=-1), scores, pool, failure)
-    return _certificate("product_wor", scores, value, failure, "clients")
+    return priced("product_wor", value, scores.mean(axis=-1), {"clients": failure})
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean of a finite pool's realised scores by a mixture of bets on what is left of it.",
     source="this project; betting without replacement of Waudby-Smith and Ramdas 2020",
-    population="unseen-client",
-    predictor="any",
     sampling="finite-pool",
     assumptions=(
         "the model, the rule, n_bets and the order of the clients were fixed before the first "
@@ -217,7 +205,7 @@ def betting_wor(
     n_fixed = checks.at_once("n_bets", n_bets)
     won = bets_path(scores, pool, n_fixed)
     value = _pool_root(lambda risk: won(risk).max(axis=-1), scores, pool, failure)
-    return _certificate("betting_wor", scores, value, failure, "clients")
+    return priced("betting_wor", value, scores.mean(axis=-1), {"clients": failure})
 
 
 _OVER_ORDERS = (
@@ -233,15 +221,13 @@ def _over_orders(
     value = _pool_root(averaged(each), scores, pool, failure)
     low = scores.sum(axis=-1) / pool
     told = how.told(each, value, low, low + (pool - scores.shape[-1]) / pool)
-    return replace(_certificate(name, scores, value, failure, "clients and orders"), orders=told)
+    made = priced(name, value, scores.mean(axis=-1), {"clients and orders": failure})
+    return replace(made, orders=told)
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="As product_wor, the last wealth averaged over random orders: no order need be known.",
     source="this project",
-    population="unseen-client",
-    predictor="any",
     sampling="finite-pool",
     assumptions=(
         "the model, the rule, the number of clients and n_orders were fixed before the first score "
@@ -297,12 +283,9 @@ def product_wor_averaged(
     return _over_orders("product_wor_averaged", each, scores, pool, failure, how)
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="As betting_wor, the last wealth averaged over random orders: no order need be known.",
     source="this project; betting without replacement of Waudby-Smith and Ramdas 2020",
-    population="unseen-client",
-    predictor="any",
     sampling="finite-pool",
     assumptions=(
         "the model, the rule, the number of clients, n_bets and n_orders were fixed before the "

@@ -17,34 +17,18 @@ from latecomer.bounds.certificate import (
     Array,
     Certificate,
     catalogued,
-    certificate,
     priced,
     rounded_up,
     scaled_up,
 )
 from latecomer.bounds.held_out.betting import (
     BET_WEIGHTS,
-    betting_mixture,
+    mean_catalogued,
     product_mixture,
-    wsr,
-    wsr_wor,
 )
-from latecomer.bounds.held_out.counting import clopper_pearson, conformal, dkw_band, pool_fraction
+from latecomer.bounds.unit_scale import summed
 
-__all__ = [
-    "betting_mixture",
-    "chernoff_kl",
-    "clopper_pearson",
-    "conformal",
-    "dkw_band",
-    "emp_bernstein",
-    "hoeffding",
-    "mean_difference",
-    "pool_fraction",
-    "product",
-    "wsr",
-    "wsr_wor",
-]
+__all__ = ["chernoff_kl", "emp_bernstein", "hoeffding", "mean_difference", "product"]
 
 
 def loss_logs(scores: Array, top: float) -> Array:
@@ -106,13 +90,8 @@ def hoeffding(
     n = checks.count("n_samples", n_samples)
     failure = checks.failure_probability("delta", delta)
     width = top * np.sqrt(-np.log(failure) / (2.0 * n))
-    return certificate(
-        "hoeffding",
-        value=rounded_up(risk + width),
-        terms={"empirical_risk": risk, "price": width},
-        delta={"samples": failure},
-        loss_max=top,
-    )
+    terms = {"empirical_risk": risk, "price": width}
+    return summed("hoeffding", terms=terms, delta={"samples": failure}, scale=top)
 
 
 @catalogued(
@@ -200,22 +179,18 @@ def emp_bernstein(
     log_term = np.log(2.0 / failure)
     by_variance = top * np.sqrt(2.0 * spread * log_term / n)
     by_range = 7.0 * top * log_term / (3.0 * (n - 1))
-    return certificate(
+    return summed(
         "emp_bernstein",
-        value=rounded_up(risk + by_variance + by_range),
         terms={"empirical_risk": risk, "variance": by_variance, "range": by_range},
         delta={"samples": failure / 2.0, "variance": failure / 2.0},
-        loss_max=top,
+        scale=top,
     )
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score bounded through the product of one minus the scores.",
     source="this project: Markov's inequality for prod (1 - L), negative association without "
     "replacement",
-    population="unseen-client",
-    predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
         "the model, the rule and the number of clients were fixed before the first score was seen",
@@ -242,9 +217,7 @@ def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Ce
     >>> round(float(product(losses=[0.1] * 30, delta=0.05)), 10)
     0.1855304676
     """
-    top = checks.largest_loss("loss_max", loss_max)
-    scores = checks.losses_in("losses", losses, loss_max=top)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, top = checks.scored(losses, delta, loss_max)
     with np.errstate(divide="ignore"):
         # A quotient just below 1 has lost what is left of 1; at loss_max 1 nothing is divided.
         logs = np.log1p(-scores) if top == 1.0 else -loss_logs(scores, top)
@@ -254,19 +227,17 @@ def product(*, losses: ArrayLike, delta: ArrayLike, loss_max: float = 1.0) -> Ce
     return priced("product", value, risk, {"clients": failure}, top)
 
 
-_RULES: dict[str, Callable[..., Certificate]] = {
+MONOTONE: dict[str, Callable[..., Certificate]] = {
     "product_mixture": partial(product_mixture, weights=BET_WEIGHTS),
     "product": product,
 }
+"""Bounds of a mean that never fall when a score rises."""
 _EPS = float(np.finfo(np.float64).eps)
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean difference of two models' scores over clients, bounded from above.",
     source="this project: a rule of the mean for (1 + A - B) / 2",
-    population="unseen-client",
-    predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
         "both models, the rule and the number of clients were fixed before the first score was "
@@ -314,7 +285,7 @@ def mean_difference(
     theirs = checks.losses_in("other", other, loss_max=top)
     checks.same_length(losses=mine, other=theirs)
     failure = checks.failure_probability("delta", delta)
-    bound = _RULES[checks.one_of("rule", rule, tuple(_RULES))]
+    bound = MONOTONE[checks.one_of("rule", rule, tuple(MONOTONE))]
     gap = mine - theirs
     # A difference and its half are rounded once each.
     unit = np.clip(0.5 * (1.0 + gap / top) + 2.0 * _EPS, 0.0, 1.0)

@@ -140,8 +140,7 @@ def gaffke(*, losses: ArrayLike, delta: ArrayLike) -> Certificate:
     >>> round(float(gaffke(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05)), 4)
     0.1849
     """
-    scores = checks.losses_in("losses", losses)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, _ = checks.scored(losses, delta)
     shape = np.broadcast_shapes(scores.shape[:-1], failure.shape)
     samples = np.broadcast_to(scores, (*shape, scores.shape[-1]))
     levels = np.broadcast_to(failure, shape)

@@ -22,23 +22,24 @@ from latecomer.bounds import checks
 from latecomer.bounds.certificate import (
     Array,
     Certificate,
-    catalogued,
     certificate,
     rounded_up,
 )
-from latecomer.bounds.held_out.betting import BET_WEIGHTS, bet_weights, first_refused
+from latecomer.bounds.held_out.betting import (
+    BET_WEIGHTS,
+    bet_weights,
+    first_refused,
+    mean_catalogued,
+)
 
 __all__ = ["product_from_sum", "product_mixture_from_sums"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score from the sum of what each client makes of its own, and no score.",
     source="this project; the product rule on shrunk scores",
-    population="unseen-client",
-    predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
         "the model, gamma, the code and the number of clients were fixed before the first score",
@@ -101,12 +102,9 @@ def product_from_sum(
     )
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score from a few sums, one a bet, that single scores of 1 leave of use.",
     source="this project; product_mixture, its last bet on shrunk scores",
-    population="unseen-client",
-    predictor="any",
     sampling="iid or finite-pool",
     assumptions=(
         "the model, gamma, the weights and the number of clients were fixed before the first score",

@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
+from latecomer.bounds.certificate import Array, Certificate, priced
 from latecomer.bounds.held_out.betting import (
     REALISED,
     RISK_STEPS,
     allowance,
     each_sample,
     last_kept,
+    mean_catalogued,
 )
 
 __all__ = ["star", "star_wor"]
@@ -55,22 +56,13 @@ class Ordered:
 
     That mean is (1 - g) scale_t - shift_t: scale 1 and shift 0 for independent clients; for a pool
     of N, N / (N - t + 1) and what the clients before took of its sum, divided by N - t + 1.
-
-    Attributes
-    ----------
-    good : ndarray, shape [k, M]
-        One minus the scores.
-    scale : ndarray, shape [k]
-    shift : ndarray, shape [k, M], for independent clients [k, 1]
-    floor, top : float
-        What the sample alone says of the risk: at least, at most.
     """
 
-    good: Array
-    scale: Array
-    shift: Array
-    floor: float = 0.0
-    top: float = 1.0
+    good: Array  # one minus the scores, [k, M]
+    scale: Array  # [k]
+    shift: Array  # [k, M], for independent clients [k, 1]
+    floor: float = 0.0  # what the sample alone says of the risk: at least
+    top: float = 1.0  # and at most
 
     @cached_property
     def drained(self) -> bool:
@@ -458,12 +450,7 @@ def kept_risk(
     k, n_orders = sample.good.shape
     largest, floor = limits(sample)
     top = min(sample.top * (1.0 + (k + 8) * _EPS), 1.0)
-    last = last_kept(
-        refused,
-        top=min(largest, highest),
-        floor=floor,
-        width=n_orders,
-    )
+    last = last_kept(refused, top=min(largest, highest), floor=floor, width=n_orders)
     sure = min(sample.floor * (1.0 + (k + 8) * _EPS), 1.0)
     return float(np.clip((last + 1) / RISK_STEPS, sure, top))
 
@@ -475,13 +462,10 @@ _ORDER = (
 )
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean client score by bets along one random order that aim at what refuses a risk.",
     source="bets after Voracek and Orabona 2025 (arXiv 2505.22422), without their randomised "
     "threshold; inversion on a grid: this project",
-    population="unseen-client",
-    predictor="any",
     sampling="iid",
     assumptions=(
         *_ORDER,
@@ -509,19 +493,15 @@ def star(*, losses: ArrayLike, delta: ArrayLike) -> Certificate:
     >>> float(star(losses=[0.1, 0.05, 0.2, 0.15, 0.1] * 8, delta=0.05))
     0.1901
     """
-    scores = checks.losses_in("losses", losses)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, _ = checks.scored(losses, delta)
     value = each_sample(_along_one_order, scores[..., None, :], failure)
     return priced("star", value, scores.mean(axis=-1), {"clients": failure})
 
 
-@catalogued(
-    family="hold-out",
+@mean_catalogued(
     claim="Mean of a finite pool's realised scores by bets along the order of sampling that aim at "
     "what refuses a risk.",
     source="this project; bets after Voracek and Orabona 2025 (arXiv 2505.22422)",
-    population="unseen-client",
-    predictor="any",
     sampling="finite-pool",
     assumptions=(
         *_ORDER,
@@ -551,8 +531,7 @@ def star_wor(*, losses: ArrayLike, delta: ArrayLike, pool_size: ArrayLike) -> Ce
     >>> float(star_wor(losses=[0.1, 0.25] * 14 + [1.0, 0.1], delta=0.05, pool_size=40))
     0.2277
     """
-    scores = checks.losses_in("losses", losses)
-    failure = checks.failure_probability("delta", delta)
+    scores, failure, _ = checks.scored(losses, delta)
     pool = checks.count("pool_size", pool_size, minimum=scores.shape[-1]).astype(np.float64)
     value = each_sample(_along_one_order, scores[..., None, :], failure, pool)
     return priced("star_wor", value, scores.mean(axis=-1), {"clients": failure})

@@ -30,9 +30,17 @@ from latecomer.bounds.meta_learning.pefll import (
     VARIANTS,
     client_count,
     equal_total,
+    meta_catalogued,
     root_bound,
 )
-from latecomer.bounds.unit_scale import client_sizes, kl_step, outward, unit_risk
+from latecomer.bounds.unit_scale import (
+    client_sizes,
+    kl_step,
+    nested,
+    outward,
+    shared_delta,
+    unit_risk,
+)
 
 __all__ = [
     "guan_lu_catoni",
@@ -53,23 +61,6 @@ def kl_root_step(unit: Array, complexity: Array, size: Array, factor: float, del
     return kl_step(unit, budget)
 
 
-def nested(
-    name: str, *, unit: Array, inner: Array, outer: Array, delta: dict[str, Array], scale: float
-) -> Certificate:
-    """Return the certificate of an outer inversion around an inner one."""
-    return certificate(
-        name,
-        value=outward(outer, scale),
-        terms={
-            "empirical_risk": scale * unit,
-            "samples": scale * (inner - unit),
-            "clients": scale * (outer - inner),
-        },
-        delta=delta,
-        loss_max=scale,
-    )
-
-
 def two_step(
     name: str,
     *,
@@ -85,22 +76,16 @@ def two_step(
     """Return the two-step bound for ``n`` clients, counting ``total`` samples."""
     scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
-    failure = failure_probability("delta", delta)
-    share = failure_probability("client_share", client_share)
-    clients, samples = np.asarray(share * failure), np.asarray((1.0 - share) * failure)
+    clients, samples = shared_delta(delta, client_share)
     inner = kl_root_step(unit, nonnegative("sum_kl", sum_kl), total, 2.0, samples)
     outer = kl_root_step(inner, nonnegative("kl_hyper", kl_hyper), n, 2.0, clients)
     ledger = {"clients": clients, "samples": samples}
     return nested(name, unit=unit, inner=inner, outer=outer, delta=ledger, scale=scale)
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Two nested inversions for clients that had no part in the law over systems.",
     source="this project (route R2); Chernoff's bound over clients",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(
         CLIENTS,
         "the law over systems and the clients' priors were settled without these clients",
@@ -154,9 +139,7 @@ def two_step_fixed(
     unit = unit_risk("empirical_risk", empirical_risk, scale)
     m = client_sizes(sizes)
     n = float(m.shape[-1])
-    failure = failure_probability("delta", delta)
-    share = failure_probability("client_share", client_share)
-    clients, samples = np.asarray(share * failure), np.asarray((1.0 - share) * failure)
+    clients, samples = shared_delta(delta, client_share)
     total = np.asarray(n * m.min(axis=-1))
     inner = kl_root_step(unit, nonnegative("sum_kl", sum_kl), total, 2.0, samples)
     outer = kl_step(inner, -np.log(clients) / n)
@@ -164,13 +147,9 @@ def two_step_fixed(
     return nested("two_step_fixed", unit=unit, inner=inner, outer=outer, delta=ledger, scale=scale)
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Risk on a new client by two nested kl inversions, after PeFLL's Theorem B.1.",
     source="this project (route R2)",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(*ASSUMED, EQUAL, SHARES),
     vacuous_when=VACUOUS,
 )
@@ -284,13 +263,9 @@ def multitask_kl(
     )
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Risk on a new client when both priors over models and algorithms are learned.",
     source="Zakerinia et al. (ICML 2024); same proof as PeFLL, Theorem B.1",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(
         CLIENTS,
         "both hyper-priors, over algorithms and over priors, were fixed before any data was seen",
@@ -347,13 +322,9 @@ def zakerinia24(
     return root_bound("zakerinia24", empirical_risk, nats, n, samples, delta, loss_max, variant)
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Risk on a new client with a learned shared prior, by two nested kl inversions.",
     source="this project; in the shape of Guan and Lu (2022)",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(CLIENTS, LEARNED, GIBBS, EXACT_KL, EQUAL),
     vacuous_when=VACUOUS,
 )
@@ -407,13 +378,9 @@ def _catoni_inverse(exponent: Array, temperature: Array) -> Array:
     return rounded_up(np.expm1(-exponent) / np.expm1(-temperature))
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Risk on a new client with a learned shared prior, by Catoni's function twice.",
     source="this project; in the shape of Guan and Lu (2022)",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(
         *(CLIENTS, LEARNED, GIBBS, EXACT_KL, EQUAL),
         "both temperatures were fixed in advance",

@@ -8,6 +8,7 @@ In the earlier bounds a prior over models is drawn from the hyper-posterior, and
 to the drawn prior, averaged over the draw.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,14 @@ from latecomer.bounds.checks import (
     positive,
     same_length,
 )
-from latecomer.bounds.unit_scale import client_sizes, harmonic_total, per_client, summed, unit_risk
+from latecomer.bounds.unit_scale import (
+    client_sizes,
+    gaussian_nats,
+    harmonic_total,
+    per_client,
+    summed,
+    unit_risk,
+)
 
 __all__ = ["amit_meir", "pacoh_holder", "pefll_32", "pefll_b1", "pentina_lampert", "rezazadeh_code"]
 
@@ -52,6 +60,13 @@ ASSUMED = (
     EXACT_KL,
 )
 VACUOUS = "kl_hyper is of the order of n_clients, or sum_kl of all samples together"
+meta_catalogued = partial(
+    catalogued,
+    family="meta-learning",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid",
+)
 
 
 def _client_term(kl_hyper: Array, n: Array, delta: Array, variant: str) -> Array:
@@ -116,13 +131,9 @@ def equal_total(n: Array, n_samples: ArrayLike) -> tuple[Array, Array]:
     return total, np.asarray(4.0 * total)
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Risk of the system on a new client, from the seen clients' own samples.",
     source="PeFLL (ICLR 2024), Theorem B.1; arXiv v1, Theorem 4.1",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(*ASSUMED, EQUAL),
     vacuous_when=VACUOUS,
 )
@@ -172,13 +183,9 @@ def pefll_b1(
     return root_bound("pefll_b1", empirical_risk, nats, n, samples, delta, loss_max, variant)
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Risk of PeFLL on a client it never saw, from the norms of its Gaussian posteriors.",
     source="PeFLL (ICLR 2024), Theorem 3.2",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(
         CLIENTS,
         "priors are centred Gaussians with the posteriors' own variances, all fixed beforehand",
@@ -239,15 +246,11 @@ def pefll_32(
     theta = nonnegative("theta_squared", theta_squared)
     n = client_count(per_client("theta_squared", theta), variant)
     samples = _samples(theta, n, n_samples, sizes)
-    hyper = _nats("eta_h_squared", eta_h_squared, "alpha_h", alpha_h)
-    encoder = _nats("eta_v_squared", eta_v_squared, "alpha_v", alpha_v)
-    clients = _nats("theta_squared", theta.sum(axis=-1), "alpha_theta", alpha_theta)
+    hyper = gaussian_nats("eta_h_squared", eta_h_squared, "alpha_h", alpha_h)
+    encoder = gaussian_nats("eta_v_squared", eta_v_squared, "alpha_v", alpha_v)
+    clients = gaussian_nats("theta_squared", theta.sum(axis=-1), "alpha_theta", alpha_theta)
     nats = np.asarray(hyper + encoder), clients
     return root_bound("pefll_32", empirical_risk, nats, n, samples, delta, loss_max, variant)
-
-
-def _nats(name: str, squared: ArrayLike, of: str, variance: ArrayLike) -> Array:
-    return np.asarray(nonnegative(name, squared) / (2.0 * positive(of, variance)))
 
 
 def _samples(
@@ -270,13 +273,9 @@ _ASSUMED = (
 )
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Risk on a new client with a learned prior: the first bound of its kind.",
     source="Pentina and Lampert (ICML 2014), Theorem 1",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=_ASSUMED,
     vacuous_when="n_clients is below about 15, or kl_hyper of the order of its square root",
 )
@@ -333,13 +332,9 @@ def pentina_lampert(
     )
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Risk on a new client with a learned prior, both rates fixed in advance.",
     source="this project; in the shape of Rothfuss et al. (2021), Theorem 2",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(*_ASSUMED, "client_rate and sample_rate were fixed before the data was seen"),
     vacuous_when="kl_hyper is of the order of n_clients, or the rates are far from their best",
 )
@@ -401,13 +396,9 @@ def pacoh_holder(
     )
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Risk on a new client with a learned prior, one square root per client.",
     source="Amit and Meir (ICML 2018), Theorem 2",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=_ASSUMED,
     vacuous_when="kl_hyper is of the order of n_clients, or of the size of most clients",
 )
@@ -465,16 +456,12 @@ def amit_meir(
     )
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="Risk on a new client with a learned prior, one joint square root.",
     source=(
         "form in the code of Zakerinia et al. (ICML 2024), after Rezazadeh (2022); proved here "
         "from Amit and Meir (2018) by Cauchy-Schwarz"
     ),
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(*_ASSUMED, EQUAL),
     vacuous_when="kl_hyper is of the order of n_clients or n_samples",
 )

@@ -25,6 +25,7 @@ from latecomer.bounds.meta_learning.pefll import (
     VACUOUS,
     VARIANTS,
     client_count,
+    meta_catalogued,
     root_bound,
 )
 from latecomer.bounds.unit_scale import client_sizes, harmonic_total, outward, per_client
@@ -32,13 +33,9 @@ from latecomer.bounds.unit_scale import client_sizes, harmonic_total, outward, p
 __all__ = ["catoni_unequal", "pefll_b1_unequal", "two_step_kl_unequal"]
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="PeFLL's Theorem B.1 for clients of unequal size, through their harmonic mean.",
     source="this project; proof of PeFLL (ICLR 2024), Theorem B.1",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=ASSUMED,
     vacuous_when=VACUOUS,
 )
@@ -85,13 +82,9 @@ def pefll_b1_unequal(
     )
 
 
-@catalogued(
-    family="meta-learning",
+@meta_catalogued(
     claim="The two-step kl bound for clients of unequal size, through the smallest of them.",
     source="this project; see Zakerinia and Lampert (NeurIPS 2025) for why no larger size will do",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid",
     assumptions=(
         *ASSUMED,
         "every client weighs the same; with total or harmonic size the statement is false",

@@ -31,6 +31,7 @@ curve there.  Means are clipped to [0, 1], where the true ones lie.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -64,6 +65,13 @@ __all__ = [
 ]
 
 MeanRule = Callable[..., Certificate]
+ball_catalogued = partial(
+    catalogued,
+    family="population shift",
+    population="unseen-client",
+    predictor="any",
+    sampling="iid or finite-pool",
+)
 _ASSUMED = (
     "the model, the rule, the grid and the number of clients were fixed before the first score",
     "one score in [0, 1] per held-out client, clients drawn as the rule asks",
@@ -150,13 +158,9 @@ def started_at(curve: Certificate, unshifted: NDArray[np.bool_], own: float) -> 
     return replace(curve, value=value, terms=MappingProxyType(terms))
 
 
-@catalogued(
-    family="population shift",
+@ball_catalogued(
     claim="Mean over every population Q with TV(Q, P) at most a radius, P the scored one.",
     source=_SOURCE.format("a bounded score"),
-    population="unseen-client",
-    predictor="any",
-    sampling="iid or finite-pool",
     assumptions=(*_ASSUMED, "TV between the two laws of clients is at most radius"),
     vacuous_when="the radius and the price of the mean together reach 1 minus the mean",
 )
@@ -194,13 +198,9 @@ def tv_ball(
     return _ball("tv_ball", "tv", losses, radius, delta, thresholds, rule)
 
 
-@catalogued(
-    family="population shift",
+@ball_catalogued(
     claim="Mean over every population Q with KL(Q || P) at most a radius, P the scored one.",
     source=_SOURCE.format("Donsker and Varadhan"),
-    population="unseen-client",
-    predictor="any",
-    sampling="iid or finite-pool",
     assumptions=(*_ASSUMED, "KL(Q || P) of the two laws of clients is at most radius, in nats"),
     vacuous_when="the radius exceeds about ln(1/p), p the share of clients that may be hopeless",
 )
@@ -237,13 +237,9 @@ def kl_ball(
     return _ball("kl_ball", "kl", losses, radius, delta, temperatures, rule)
 
 
-@catalogued(
-    family="population shift",
+@ball_catalogued(
     claim="Mean over every population Q with chi2(Q || P) at most a radius, P the scored one.",
     source=_SOURCE.format("Cauchy and Schwarz"),
-    population="unseen-client",
-    predictor="any",
-    sampling="iid or finite-pool",
     assumptions=(*_ASSUMED, "chi2(Q || P) of the two laws of clients is at most radius"),
     vacuous_when="1 + radius exceeds one over the share of clients that may be hopeless",
 )
@@ -282,13 +278,9 @@ def chi2_ball(
     return _ball("chi2_ball", "chi2", losses, radius, delta, thresholds, rule)
 
 
-@catalogued(
-    family="population shift",
+@ball_catalogued(
     claim="Mean over every group of clients that makes up at least a share of the population.",
     source=_SOURCE.format("a bounded density"),
-    population="unseen-client",
-    predictor="any",
-    sampling="iid or finite-pool",
     assumptions=(*_ASSUMED, "the group makes up at least that share of the population"),
     vacuous_when="the share is below about the price of the mean",
 )
@@ -345,6 +337,12 @@ _ASSUMED_OF_MIXTURES = (
 Refused = Callable[[Array, Array], NDArray[np.bool_]]
 
 
+def _asked(ball: str, losses: ArrayLike, delta: ArrayLike) -> tuple[Dual, Array, Array]:
+    dual = DUALS[checks.one_of("ball", ball, tuple(DUALS))]
+    scores, failure, _ = checks.scored(losses, delta)
+    return dual, scores, failure
+
+
 def _bets(bets: Bets | None) -> Bets:
     if bets is None:
         return product_bets()
@@ -368,13 +366,20 @@ def _weights(weights: ArrayLike | None, grid: Array) -> Array:
 
 
 def _refusals(
-    dual: Dual, scores: Array, failure: Array, grid: Array, weights: Array, bets: Bets
+    dual: Dual,
+    scores: Array,
+    failure: Array,
+    points: ArrayLike | None,
+    weights: ArrayLike | None,
+    bets: Bets,
 ) -> Refused:
     """Return a function: (value, radius), of one shape -> whether the average wealth refuses it.
 
     Everything errs towards not refusing: scores are rounded up, the means that are bet against are
     lowered, and the wealth has to pass its mark by more than a sum's rounding.
     """
+    grid = points_in(dual, "points", points)
+    shares = _weights(weights, grid)
     k = scores.shape[-1]
     mark = -np.log(failure) + 4e-13 * (k + 8)
     # Point by point, so that a million clients' scores are not stored a dozen times.
@@ -382,7 +387,7 @@ def _refusals(
 
     def refused(value: Array, radius: Array) -> NDArray[np.bool_]:
         each = []
-        for point, share, log_wealth in zip(grid, weights, wealths, strict=True):
+        for point, share, log_wealth in zip(grid, shares, wealths, strict=True):
             needed = dual.needed(value - 8.0 * _EPS, radius, point)
             lowered = needed * (1.0 - 64.0 * _EPS) - 16.0 * (k + 8) * _EPS
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -395,13 +400,9 @@ def _refusals(
     return refused
 
 
-@catalogued(
-    family="population shift",
+@ball_catalogued(
     claim="Mean over a ball of populations by bets averaged over the grid of its dual.",
     source="this project; weak duality, a mixture of bets and Ville's inequality",
-    population="unseen-client",
-    predictor="any",
-    sampling="iid or finite-pool",
     assumptions=(
         *_ASSUMED_OF_MIXTURES,
         "KL(Q || P), TV(Q, P) or chi2(Q || P) of other clients' law Q from P is at most radius",
@@ -449,13 +450,10 @@ def ball_mixture(
     >>> curve.value.round(4).tolist()
     [0.25, 0.3566, 0.4251]
     """
-    dual = DUALS[checks.one_of("ball", ball, tuple(DUALS))]
-    scores = checks.losses_in("losses", losses)
+    dual, scores, failure = _asked(ball, losses, delta)
     reach = dual.radius("radius", radius)
-    failure = checks.failure_probability("delta", delta)
     used = _bets(bets)
-    grid = points_in(dual, "points", points)
-    refused = _refusals(dual, scores, failure, grid, _weights(weights, grid), used)
+    refused = _refusals(dual, scores, failure, points, weights, used)
     shape = np.broadcast_shapes(scores.shape[:-1], failure.shape, reach.shape)
     reach, none = np.broadcast_to(reach, shape), dual.radius_at(np.array(0.0))
     if scores.ndim == 1 and failure.ndim == 0:
@@ -534,12 +532,9 @@ def breaking_radius(
     >>> radii.round(4).tolist()
     [nan, 0.0396, 0.1601]
     """
-    dual = DUALS[checks.one_of("ball", ball, tuple(DUALS))]
-    scores = checks.losses_in("losses", losses)
+    dual, scores, failure = _asked(ball, losses, delta)
     aim = checks.between("target", target, 0.0, 1.0)
-    failure = checks.failure_probability("delta", delta)
-    grid = points_in(dual, "points", points)
-    refused = _refusals(dual, scores, failure, grid, _weights(weights, grid), _bets(bets))
+    refused = _refusals(dual, scores, failure, points, weights, _bets(bets))
     shape = np.broadcast_shapes(scores.shape[:-1], failure.shape, aim.shape)
     aim = np.broadcast_to(aim, shape)
     return widest(lambda reach: refused(aim, reach), dual.radius_at, shape)
@@ -617,10 +612,8 @@ def dkw_ball(
     >>> curve.value.round(4).tolist()
     [0.3247, 0.4871, 0.5603]
     """
-    dual = DUALS[checks.one_of("ball", ball, tuple(DUALS))]
-    scores = checks.losses_in("losses", losses)
+    dual, scores, failure = _asked(ball, losses, delta)
     reach = dual.radius("radius", radius)
-    failure = checks.failure_probability("delta", delta)
     width = np.minimum(dkw_band(n_clients=scores.shape[-1], delta=failure), 1.0)
     k = scores.shape[-1]
     share = np.clip(np.arange(1, k + 1) / k - width[..., None], 0.0, 1.0 / k)

@@ -34,8 +34,6 @@ from numpy.typing import ArrayLike, NDArray
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, rounded_up
 
-__all__ = ["DUALS", "Dual", "Grid", "planned_grid", "points_in"]
-
 # (array, point) -> array, and so on: everything broadcasts, points on the first axis.
 _Transform = Callable[[Array, Array], Array]
 _Bound = Callable[[Array, Array, Array], Array]
@@ -43,86 +41,24 @@ _Bound = Callable[[Array, Array, Array], Array]
 
 @dataclass(frozen=True)
 class Dual:
-    """One kind of ball of populations, in the terms of its dual.
+    """One kind of ball of populations, in the terms of its dual."""
 
-    Attributes
-    ----------
-    radius_name : str
-        Name of the radius in calculators.
-    scores : callable
-        ``(losses, point) -> Z`` in [0, 1], rounded up.
-    value : callable
-        ``(P-mean of Z, radius, point) -> bound`` on the ball's mean; rises with mean and ball.
-    needed : callable
-        ``(bound, radius, point) -> mean`` of Z at which ``value`` reaches the bound.
-    radius : callable
-        ``(name, radius) -> array``, or an error.
-    radius_at : callable
-        Maps a place in [0, 1) to a radius: no shift at 0, ever wider balls towards 1.
-    points_name : str
-        Name of the grid in calculators.
-    points : tuple of float
-        Default grid.
-    points_legal : str
-        What a grid must be, in words.
-    points_in : callable
-        Which points are legal.
-    """
-
-    radius_name: str
-    scores: _Transform
+    radius_name: str  # name of the radius in calculators
+    scores: _Transform  # ``(losses, point) -> Z`` in [0, 1], rounded up
+    # ``(P-mean of Z, radius, point) -> bound`` on the ball's mean; rises with mean and ball.
     value: _Bound
-    needed: _Bound
-    radius: Callable[[str, ArrayLike], Array]
+    needed: _Bound  # ``(bound, radius, point) -> mean`` of Z at which ``value`` reaches the bound
+    radius: Callable[[str, ArrayLike], Array]  # ``(name, radius) -> array``, or an error
+    # Maps a place in [0, 1) to a radius: no shift at 0, ever wider balls towards 1.
     radius_at: Callable[[Array], Array]
-    points_name: str
-    points: tuple[float, ...]
-    points_legal: str
-    points_in: Callable[[Array], NDArray[np.bool_]]
+    points_name: str  # name of the grid in calculators
+    points: tuple[float, ...]  # default grid
+    points_legal: str  # what a grid must be, in words
+    points_in: Callable[[Array], NDArray[np.bool_]]  # which points are legal
 
 
 def _excess(losses: Array, t: Array) -> Array:
     return np.minimum(rounded_up(np.maximum(losses - t, 0.0) / (1.0 - t)), 1.0)
-
-
-def _squared_excess(losses: Array, t: Array) -> Array:
-    return np.minimum(rounded_up(np.square(_excess(losses, t))), 1.0)
-
-
-def _exponential(losses: Array, temperature: Array) -> Array:
-    return np.minimum(rounded_up(np.expm1(temperature * losses) / np.expm1(temperature)), 1.0)
-
-
-def _tv_value(mean: Array, radius: Array, t: Array) -> Array:
-    return rounded_up(t + (1.0 - t) * (mean + radius))
-
-
-def _kl_value(mean: Array, radius: Array, temperature: Array) -> Array:
-    return rounded_up((radius + np.log1p(np.expm1(temperature) * mean)) / temperature)
-
-
-def _chi2_value(mean: Array, radius: Array, t: Array) -> Array:
-    return rounded_up(t + (1.0 - t) * np.sqrt((1.0 + radius) * mean))
-
-
-def _subgroup_value(mean: Array, share: Array, t: Array) -> Array:
-    return rounded_up(t + (1.0 - t) / share * mean)
-
-
-def _tv_needed(value: Array, radius: Array, t: Array) -> Array:
-    return np.asarray((value - t) / (1.0 - t) - radius)
-
-
-def _kl_needed(value: Array, radius: Array, temperature: Array) -> Array:
-    return np.asarray(np.expm1(temperature * value - radius) / np.expm1(temperature))
-
-
-def _chi2_needed(value: Array, radius: Array, t: Array) -> Array:
-    return np.asarray(np.square(np.maximum(value - t, 0.0) / (1.0 - t)) / (1.0 + radius))
-
-
-def _subgroup_needed(value: Array, share: Array, t: Array) -> Array:
-    return np.asarray(share * (value - t) / (1.0 - t))
 
 
 def _share(name: str, value: ArrayLike) -> Array:
@@ -141,8 +77,8 @@ DUALS: Mapping[str, Dual] = MappingProxyType(
         "tv": Dual(
             radius_name="radius",
             scores=_excess,
-            value=_tv_value,
-            needed=_tv_needed,
+            value=lambda mean, radius, t: rounded_up(t + (1.0 - t) * (mean + radius)),
+            needed=lambda value, radius, t: np.asarray((value - t) / (1.0 - t) - radius),
             radius=lambda name, value: checks.interval(name, value, 0.0, 1.0),
             radius_at=lambda place: place,
             points_name="thresholds",
@@ -152,9 +88,15 @@ DUALS: Mapping[str, Dual] = MappingProxyType(
         ),
         "kl": Dual(
             radius_name="radius",
-            scores=_exponential,
-            value=_kl_value,
-            needed=_kl_needed,
+            scores=lambda losses, temperature: np.minimum(
+                rounded_up(np.expm1(temperature * losses) / np.expm1(temperature)), 1.0
+            ),
+            value=lambda mean, radius, temperature: rounded_up(
+                (radius + np.log1p(np.expm1(temperature) * mean)) / temperature
+            ),
+            needed=lambda value, radius, temperature: np.asarray(
+                np.expm1(temperature * value - radius) / np.expm1(temperature)
+            ),
             radius=checks.nonnegative,
             radius_at=lambda place: -np.log1p(-place),
             points_name="temperatures",
@@ -165,9 +107,13 @@ DUALS: Mapping[str, Dual] = MappingProxyType(
         ),
         "chi2": Dual(
             radius_name="radius",
-            scores=_squared_excess,
-            value=_chi2_value,
-            needed=_chi2_needed,
+            scores=lambda losses, t: np.minimum(rounded_up(np.square(_excess(losses, t))), 1.0),
+            value=lambda mean, radius, t: rounded_up(
+                t + (1.0 - t) * np.sqrt((1.0 + radius) * mean)
+            ),
+            needed=lambda value, radius, t: np.asarray(
+                np.square(np.maximum(value - t, 0.0) / (1.0 - t)) / (1.0 + radius)
+            ),
             radius=checks.nonnegative,
             radius_at=lambda place: place / (1.0 - place),
             points_name="thresholds",
@@ -179,8 +125,8 @@ DUALS: Mapping[str, Dual] = MappingProxyType(
         "subgroup": Dual(
             radius_name="share",
             scores=_excess,
-            value=_subgroup_value,
-            needed=_subgroup_needed,
+            value=lambda mean, share, t: rounded_up(t + (1.0 - t) / share * mean),
+            needed=lambda value, share, t: np.asarray(share * (value - t) / (1.0 - t)),
             radius=_share,
             radius_at=lambda place: 1.0 - place,
             points_name="thresholds",

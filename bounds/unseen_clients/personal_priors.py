@@ -8,15 +8,22 @@ N(theta, alpha I) from all the data, and the risk is measured on B.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, priced
+from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
 from latecomer.bounds.checks import (
     count,
     failure_probability,
     largest_loss,
     nonnegative,
-    positive,
 )
-from latecomer.bounds.unit_scale import kl_step, outward, per_client, unit_risk
+from latecomer.bounds.unit_scale import (
+    gaussian_nats,
+    kl_step,
+    nested,
+    outward,
+    per_client,
+    shared_delta,
+    unit_risk,
+)
 
 __all__ = ["personal_prior_kl", "personal_prior_pooled"]
 
@@ -29,10 +36,6 @@ _SPLIT = (
 _COUNTED = "the risk is over the client's law, which the evaluation samples are part of"
 _GIBBS = "risks are exact Gibbs risks on the evaluation data, losses in [0, loss_max]"
 _VARIANCES = "alpha, or the n_priors values that it is chosen from, was fixed beforehand"
-
-
-def _nats(name: str, squared_distance: ArrayLike, alpha: ArrayLike) -> Array:
-    return np.asarray(nonnegative(name, squared_distance) / (2.0 * positive("alpha", alpha)))
 
 
 @catalogued(
@@ -86,7 +89,7 @@ def personal_prior_kl(
     """
     scale = largest_loss("loss_max", loss_max)
     unit = unit_risk("empirical_risk", empirical_risk, scale)
-    complexity = _nats("squared_distance", squared_distance, alpha)
+    complexity = gaussian_nats("squared_distance", squared_distance, "alpha", alpha)
     m = count("n_samples", n_samples).astype(np.float64)
     failure = failure_probability("delta", delta)
     shares = count("n_simultaneous", n_simultaneous) * count("n_priors", n_priors)
@@ -160,25 +163,14 @@ def personal_prior_pooled(
     distances = nonnegative("squared_distances", squared_distances)
     k = per_client("squared_distances", distances)
     total = k * count("n_samples", n_samples).astype(np.float64)
-    clients, samples = _shares(delta, client_share)
+    clients, samples = shared_delta(delta, client_share)
     priors = count("n_priors", n_priors).astype(np.float64)
     inner = kl_step(unit, _budget(distances.sum(axis=-1), alpha, priors, total, samples))
     outer = kl_step(inner, np.log(priors / clients) / k)
-    steps = {"empirical_risk": unit, "samples": inner - unit, "clients": outer - inner}
-    return certificate(
-        "personal_prior_pooled",
-        value=outward(outer, scale),
-        terms={name: scale * step for name, step in steps.items()},
-        delta={"clients": clients, "samples": samples},
-        loss_max=scale,
+    ledger = {"clients": clients, "samples": samples}
+    return nested(
+        "personal_prior_pooled", unit=unit, inner=inner, outer=outer, delta=ledger, scale=scale
     )
-
-
-def _shares(delta: ArrayLike, client_share: ArrayLike) -> tuple[Array, Array]:
-    """Divide the failure probability between the draw of clients and that of their samples."""
-    failure = failure_probability("delta", delta)
-    share = failure_probability("client_share", client_share)
-    return share * failure, (1.0 - share) * failure
 
 
 # At a variance fixed beforehand clients' risks are independent, at the chosen one they are not.
@@ -188,6 +180,6 @@ def _budget(
     distance: ArrayLike, alpha: ArrayLike, priors: Array, total: Array, failure: Array
 ) -> Array:
     """Return the budget per sample of the kl inequality over all samples."""
-    complexity = _nats("squared_distances", distance, alpha)
+    complexity = gaussian_nats("squared_distances", distance, "alpha", alpha)
     surprise = np.log(2.0 * priors) + 0.5 * np.log(total) - np.log(failure)
     return np.asarray((complexity + surprise) / total)

@@ -12,6 +12,7 @@ gives as many independent scores as there are clients; one shared by all clients
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,13 @@ __all__ = [
     "single_level_product_mc",
 ]
 
+system_catalogued = partial(
+    catalogued,
+    family="new clients",
+    population="unseen-client",
+    predictor="gibbs",
+    sampling="iid or finite-pool",
+)
 SCORES = "every client score is taken on points that the client's model was not generated from"
 PRIOR = "the prior over systems was fixed before the scores were seen"
 SUPPORT = "the certified system is run with the support size the scores used"
@@ -56,13 +64,9 @@ POOL = (
 )
 
 
-@catalogued(
-    family="new clients",
+@system_catalogued(
     claim="Risk on a new client of a randomised system, from cross-fitted client scores.",
     source="this project (route R1); Maurer (2004) over clients",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid or finite-pool",
     assumptions=(
         SCORES,
         "empirical_risk is the exact mean over the posterior of systems: for a Monte-Carlo mean "
@@ -112,13 +116,9 @@ def single_level_kl(
     return priced("single_level_kl", value, risk, {"clients": failure}, scale, part="clients")
 
 
-@catalogued(
-    family="new clients",
+@system_catalogued(
     claim="Risk on a new client of a randomised system by the product rule, for low scores.",
     source="this project",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid or finite-pool",
     assumptions=(
         SCORES,
         "mean_neg_log1m is the exact mean over the posterior of systems: for a Monte-Carlo mean "
@@ -258,13 +258,9 @@ def _level(monte_carlo_neg_log1m: ArrayLike, shrink: Array) -> tuple[Array, Arra
     return level, largest
 
 
-@catalogued(
-    family="new clients",
+@system_catalogued(
     claim="As single_level_kl, the posterior mean replaced by a Monte-Carlo mean and its price.",
     source="this project (route R1)",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid or finite-pool",
     assumptions=(SCORES, _DRAWS, PRIOR, SUPPORT, POOL),
     vacuous_when="kl_hyper exceeds a few times n_clients",
 )
@@ -331,13 +327,9 @@ def _kl_mc(
     )
 
 
-@catalogued(
-    family="new clients",
+@system_catalogued(
     claim="As single_level_product, the posterior mean replaced by a Monte-Carlo mean, priced.",
     source="this project (route R1)",
-    population="unseen-client",
-    predictor="gibbs",
-    sampling="iid or finite-pool",
     assumptions=(SCORES, _DRAWS, PRIOR, SUPPORT, POOL, "gamma was fixed beforehand"),
     vacuous_when="kl_hyper exceeds a few times n_clients, or there are few draws",
 )

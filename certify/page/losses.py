@@ -4,8 +4,7 @@ It needs neither pandas nor matplotlib, which an install without extras leaves o
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -34,7 +33,7 @@ from latecomer.certify.page.svg import CERTIFIED, MUTED, NARROW, WIDE, Marks, Pa
 from latecomer.certify.populations import certify_shifted, no_shift
 from latecomer.certify.statements import LossCertificate
 from latecomer.certify.together import LossAnswers, together
-from latecomer.certify.topics import loss_statements, shown_up, topics
+from latecomer.certify.topics import Topic, loss_statements, shown_up, topics
 from latecomer.certify.words import BALLS, NOTHING_NEW, count, rounded
 from latecomer.checks import html_file
 from latecomer.files import at_home, write_atomic
@@ -46,15 +45,6 @@ _INK = "currentColor"
 Shown = Text | Items | Fold | Grid | Picture
 
 
-class Line(NamedTuple):
-    """One statement, as the terminal shows it: what is bounded, by how much, what stands beside."""
-
-    about: str
-    bound: float
-    shown: str
-    note: str
-
-
 class Group(NamedTuple):
     """A group of clients, the mean of its losses and the certified bound on that mean."""
 
@@ -64,86 +54,49 @@ class Group(NamedTuple):
     bound: float
 
 
-@dataclass(frozen=True)
-class Part:
-    """Statements of one kind, as the terminal lists them.
+_TITLES = {
+    "shifts": "Other populations",
+    "tails": "Clients with large losses",
+    "groups": "Groups",
+    "against": "Another model",
+}
+_POINTS = 41
 
-    Attributes
-    ----------
-    name, title : str
-        Anchor and heading of their chapter.
-    heading : str
-        What stands above them.
-    lines : sequence of Line
-    sentences : sequence of str
-        What they say in full.
+
+def write_report(certified: LossAnswers, path: str | PathLike[str], *, source: str) -> Path:
+    """Write the page of a certificate: one self-contained file that needs no network.
+
+    Raises
+    ------
+    InputError
+        Where the file is one that the losses came from, a folder or another thing that is no file.
     """
-
-    name: str
-    title: str
-    heading: str
-    lines: Sequence[Line]
-    sentences: Sequence[str]
+    html_file("path", path, certified.sources)
+    place = at_home(path)
+    write_atomic(place, _page(certified, source))
+    return place
 
 
-@dataclass(frozen=True)
-class LossPage:
-    """What the page of a table of losses shows.
-
-    Attributes
-    ----------
-    source : str
-        What the losses are called.
-    summary : sequence of str
-        What stands below the certificate: how many clients, the plan, the conditions it needs.
-    sentences : sequence of str
-        What is certified of the mean and of the next client.
-    losses : sequence of float
-        One per client.
-    loss_max : float
-    marks : mapping of str to float
-        Values to mark among the losses, by the text shown beside each.
-    parts : sequence of Part
-        What was asked beyond the mean.
-    curve : sequence of tuple
-        Threshold, share of the sample above it, bound of that share; empty where not asked for.
-    shifts : mapping of str to sequence of tuple
-        Radii and certified means, by ball.
-    groups : sequence of Group
-    closing : str
-        How surely all statements hold together; empty for a single one.
-    """
-
-    source: str
-    summary: Sequence[str]
-    sentences: Sequence[str]
-    losses: Sequence[float]
-    loss_max: float
-    marks: Mapping[str, float]
-    parts: Sequence[Part] = ()
-    curve: Sequence[tuple[float, float, float]] = ()
-    shifts: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    groups: Sequence[Group] = ()
-    closing: str = ""
-
-
-def loss_page(page: LossPage) -> str:
-    """Render the page; it is self-contained and loads nothing from the network."""
-    figures = {"shifts": _shift_figure, "groups": _group_figure}
-    answer: list[Shown] = [*map(Text, page.sentences), Items(page.summary)]
-    chapters = [_chapter("answer", "Answer", box=answer)]
-    chapters.append(_chapter("clients", "Clients", [_losses_figure(page)]))
-    for part in page.parts:
-        drawn = figures[part.name](page) if part.name in figures else ()
-        chapters.append(_chapter(part.name, part.title, [*_part(part, drawn)]))
-    if page.closing:
-        chapters.append(_chapter("together", "All together", [Text(page.closing)]))
+def _page(certified: LossAnswers, source: str) -> str:
+    said = loss_statements(certified)
+    lines = (*map(str.strip, loss_certificate_lines(certified)), certified.question)
+    below = Items([line for line in lines if line and line not in said])
+    chapters = [
+        _chapter("answer", "Answer", box=[*map(Text, said), below]),
+        _chapter("clients", "Clients", [_losses_figure(certified)]),
+    ]
+    drawn = {"shifts": _shift_figure, "groups": _group_figure}
+    for topic in topics(certified):
+        figures = [drawn[topic.name](certified)] if topic.name in drawn else []
+        chapters.append(_chapter(topic.name, _TITLES[topic.name], [*_topic(topic, figures)]))
+    if closing := together(certified).line:
+        chapters.append(_chapter("together", "All together", [Text(closing)]))
     return rendered(
         {
-            "title": f"Certificate of {page.source}",
+            "title": f"Certificate of {source}",
             "question": "How well are clients served that took no part in training?",
             "reduced": False,
-            "made_from": page.source,
+            "made_from": source,
             "chapters": chapters,
         }
     )
@@ -161,21 +114,21 @@ def _chapter(
     }
 
 
-def _part(part: Part, figures: Iterator[Picture] | tuple[()]) -> Iterator[Shown]:
-    yield Text(part.heading)
+def _topic(topic: Topic, figures: Sequence[Picture]) -> Iterator[Shown]:
+    yield Text(topic.heading)
     yield from figures
     table = Cells(
-        part.name,
+        topic.name,
         "Bounds are rounded up.",
         ["what", "bound", "beside it"],
-        [(line.about, line.shown, line.note) for line in part.lines],
+        [(one.about, one.shown.strip(), one.note) for one in topic.said],
         ("what", "beside it"),
         noun="statements",
     )
-    data = [(line.about, line.bound, line.note) for line in part.lines]
-    yield Grid(table, download(part.name, csv_text(("about", "bound", "note"), data)))
-    if part.sentences:
-        yield Fold([(Items(part.sentences), 3)], "In full")
+    data = [(one.about, one.value, one.note) for one in topic.said]
+    yield Grid(table, download(topic.name, csv_text(("about", "bound", "note"), data)))
+    if topic.sentences:
+        yield Fold([(Items(topic.sentences), 3)], "In full")
 
 
 def _picture(
@@ -210,25 +163,37 @@ def _thinned(levels: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(levels[kept.astype(int)])
 
 
-def _losses_figure(page: LossPage) -> Picture:
-    levels, shares = above(page.losses, page.loss_max)
+def _notable(certified: LossAnswers) -> dict[str, float]:
+    """Return the values to mark among the losses, by the text shown beside each."""
+    marks = {f"mean {rounded(certified.mean, decimals=3)}": certified.mean}
+    if certified.certificate is not None:
+        marks[f"certified mean {shown_up(certified.certificate)}"] = float(certified.certificate)
+    if certified.next_client is not None:
+        marks[f"next client {shown_up(certified.next_client)}"] = float(certified.next_client)
+    return marks
+
+
+def _losses_figure(certified: LossAnswers) -> Picture:
+    levels, shares = above(certified.losses, certified.loss_max)
+    steps = [] if certified.curve is None else certified.curve[1]
     # Where a step is left out, the one before it continues, which is also a bound.
-    kept = set(_thinned(np.array([step[0] for step in page.curve])).tolist() if page.curve else ())
-    upper = [(level, bound) for level, _, bound in page.curve if level in kept]
-    told = ", ".join(page.marks)
-    clients = count(len(page.losses), "client")
+    kept = set(_thinned(np.array([step[0] for step in steps])).tolist() if steps else ())
+    upper = [(level, bound) for level, _, bound in steps if level in kept]
+    notes = _notable(certified)
+    told = ", ".join(notes)
+    clients = count(len(certified.losses), "client")
     caption = f"The share of the {clients} with a loss above each level; {told}."
     if upper:
         caption += " Dashed: the certified bound of that share, at all levels at once."
     data = [(*one, "measured") for one in zip(levels, shares, strict=True)]
     data += [(*one, "certified, at most") for one in upper]
-    marks = [_steps(levels, shares, page.loss_max, colour=_INK, width=1.8)]
+    marks = [_steps(levels, shares, certified.loss_max, colour=_INK, width=1.8)]
     if upper:
         thresholds, bounds = zip(*upper, strict=True)
         style: dict[str, Any] = {"colour": CERTIFIED, "dashes": _DASHES}
-        marks.append(_steps(thresholds, bounds, page.loss_max, **style))
+        marks.append(_steps(thresholds, bounds, certified.loss_max, **style))
     axes = ("loss", "clients above it (%)")
-    panel = Panel((0, page.loss_max), (0, 102), marks, *axes, notes=page.marks)
+    panel = Panel((0, certified.loss_max), (0, 102), marks, *axes, notes=notes)
     draw = partial(_drawn, [panel], 2.6)
     about = Caption("losses", "How losses are spread", caption, caption)
     return _picture(about, draw, ("level", "share", "kind"), data)
@@ -243,24 +208,22 @@ def _steps(levels: Sequence[float], shares: Sequence[float], end: float, **style
     return Marks([*levels, end], percent, shape="steps", **style)
 
 
-def _shift_figure(page: LossPage) -> Iterator[Picture]:
-    if not page.shifts:
-        return
+def _shift_figure(certified: LossAnswers) -> Picture:
+    shifts = {ball: _along_radii(certified, ball) for ball in certified.shifts}
     caption = (
         "The certified mean loss of every population Q that far from the scored one, P; by "
         f"KL(Q || P) and chi2(Q || P), {NOTHING_NEW} Each curve holds at all its points at once."
     )
-    balls = ", ".join(BALLS[ball].axis for ball in page.shifts)
+    balls = ", ".join(BALLS[ball].axis for ball in shifts)
     alt = f"{caption} Curves over: {balls}."
-    data = [(ball, *point) for ball, curve in page.shifts.items() for point in curve]
+    data = [(ball, *point) for ball, curve in shifts.items() for point in curve]
     panels: list[Panel] = []
-    for ball, curve in page.shifts.items():
+    for ball, curve in shifts.items():
         radii, bounds = zip(*sorted(curve), strict=True)
         line = Marks(radii, bounds, CERTIFIED)
+        axes = (BALLS[ball].axis, "certified mean loss")
         reach = (radii[0], radii[-1])
-        panels.append(
-            Panel(reach, (0, 1.02 * page.loss_max), [line], BALLS[ball].axis, "certified mean loss")
-        )
+        panels.append(Panel(reach, (0, 1.02 * certified.loss_max), [line], *axes))
 
     def draw(width: float) -> Markup:
         columns = 1 if width < WIDE else min(2, len(panels))
@@ -268,95 +231,30 @@ def _shift_figure(page: LossPage) -> Iterator[Picture]:
         return drawing(panels, width=width, height=height, columns=columns)
 
     about = Caption("shifts", "Certified mean under a shift of clients", alt, caption)
-    yield _picture(about, draw, ("ball", "radius", "bound"), data)
+    return _picture(about, draw, ("ball", "radius", "bound"), data)
 
 
-def _group_figure(page: LossPage) -> Iterator[Picture]:
-    if not page.groups:
-        return
+def _group_figure(certified: LossAnswers) -> Picture:
+    groups = [
+        Group(name, one.n_clients, one.mean, _bound(one)) for name, one in certified.groups.items()
+    ]
     caption = "A group's mean loss (dot) and its certified bound (bar); all bounds hold at once."
-    n_groups = len(page.groups)
+    n_groups = len(groups)
     if n_groups > _MOST_GROUPS:
         caption += f" Drawn are the {_MOST_GROUPS} with the largest bounds of {n_groups}."
     alt = f"{caption} {count(n_groups, 'group')}."
     # The worst bound on top.
-    own = sorted(page.groups, key=lambda one: one.bound)[-_MOST_GROUPS:]
+    own = sorted(groups, key=lambda one: one.bound)[-_MOST_GROUPS:]
     spans = [Marks([one.mean, one.bound], [y, y], MUTED, width=1) for y, one in enumerate(own)]
     places, means = range(len(own)), [one.mean for one in own]
     bounds = Marks([one.bound for one in own], places, CERTIFIED, "bar", width=2)
     marks = [*spans, Marks(means, places, _INK, "dot"), bounds]
     names = [one.group[:_LONGEST_NAME] for one in own]
     reach = (-0.6, len(own) - 0.4)
-    panel = Panel((0, page.loss_max), reach, marks, "loss", names=names)
+    panel = Panel((0, certified.loss_max), reach, marks, "loss", names=names)
     draw = partial(_drawn, [panel], 0.8 + 0.22 * len(own))
     about = Caption("groups", "Groups", alt, caption)
-    yield _picture(about, draw, Group._fields, page.groups)
-
-
-_TITLES = {
-    "shifts": "Other populations",
-    "tails": "Clients with large losses",
-    "groups": "Groups",
-    "against": "Another model",
-}
-_POINTS = 41
-
-
-def write_report(certified: LossAnswers, path: str | PathLike[str], *, source: str) -> Path:
-    """Write the page of a certificate: one self-contained file that needs no network.
-
-    Parameters
-    ----------
-    certified : LossAnswers
-    path : path
-        The file to write.
-    source : str
-        What the page calls the losses.
-
-    Raises
-    ------
-    InputError
-        Where the file is one that the losses came from, a folder or another thing that is no file.
-    """
-    html_file("path", path, certified.sources)
-    place = at_home(path)
-    write_atomic(place, loss_page(_page(certified, source)))
-    return place
-
-
-def _page(certified: LossAnswers, source: str) -> LossPage:
-    said = loss_statements(certified)
-    marks = {f"mean {rounded(certified.mean, decimals=3)}": certified.mean}
-    if certified.certificate is not None:
-        marks[f"certified mean {shown_up(certified.certificate)}"] = float(certified.certificate)
-    if certified.next_client is not None:
-        marks[f"next client {shown_up(certified.next_client)}"] = float(certified.next_client)
-    lines = [line.strip() for line in loss_certificate_lines(certified)]
-    return LossPage(
-        source=source,
-        summary=[line for line in (*lines, certified.question) if line and line not in said],
-        closing=together(certified).line,
-        sentences=said,
-        losses=certified.losses,
-        loss_max=certified.loss_max,
-        marks=marks,
-        parts=[
-            Part(
-                topic.name,
-                _TITLES[topic.name],
-                topic.heading,
-                [Line(one.about, one.value, one.shown.strip(), one.note) for one in topic.said],
-                topic.sentences,
-            )
-            for topic in topics(certified)
-        ],
-        curve=[] if certified.curve is None else certified.curve[1],
-        shifts={ball: _along_radii(certified, ball) for ball in certified.shifts},
-        groups=[
-            Group(name, one.n_clients, one.mean, _bound(one))
-            for name, one in certified.groups.items()
-        ],
-    )
+    return _picture(about, draw, Group._fields, groups)
 
 
 def _along_radii(certified: LossAnswers, ball: str) -> list[tuple[float, float]]:

@@ -38,53 +38,29 @@ _SVG = Markup(
 
 @dataclass(frozen=True)
 class Marks:
-    """Points that are drawn alike.
+    """Points that are drawn alike."""
 
-    Attributes
-    ----------
-    x, y : sequence of float
-        What lies outside of the panel is drawn on its edge.
-    colour : str
-    shape : str
-        ``line``, ``steps`` (a value stands until the next), ``dot``, ``bar`` (short and vertical).
-    width : float
-        Of a stroke.
-    dashes : str
-        Of a stroke; ``none`` where it has none.
-    """
-
-    x: Sequence[float]
+    x: Sequence[float]  # what lies outside of the panel is drawn on its edge
     y: Sequence[float]
     colour: str
+    # ``line``, ``steps`` (a value stands until the next), ``dot``, ``bar`` (short and vertical).
     shape: str = "line"
-    width: float = 1.5
-    dashes: str = "none"
+    width: float = 1.5  # of a stroke
+    dashes: str = "none"  # of a stroke; ``none`` where it has none
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes and what is drawn between them.
+    """Axes and what is drawn between them."""
 
-    Attributes
-    ----------
-    x, y : tuple of float
-        Least and largest value that is shown.
-    marks : sequence of Marks
-        In drawing order, the lowest first.
-    x_label, y_label : str
-    notes : mapping of str to float
-        Vertical lines: the text beside each, and where it crosses the x axis.
-    names : sequence of str
-        Labels at 0, 1, ... of the y axis in place of numbers.
-    """
-
-    x: tuple[float, float]
+    x: tuple[float, float]  # least and largest value that is shown
     y: tuple[float, float]
-    marks: Sequence[Marks]
+    marks: Sequence[Marks]  # in drawing order, the lowest first
     x_label: str
     y_label: str = ""
+    # Vertical lines: the text beside each, and where it crosses the x axis.
     notes: Mapping[str, float] = field(default_factory=dict)
-    names: Sequence[str] = ()
+    names: Sequence[str] = ()  # labels at 0, 1, ... of the y axis in place of numbers
 
 
 def ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
@@ -125,16 +101,7 @@ class _Area:
 
 
 def drawing(panels: Sequence[Panel], *, width: float, height: float, columns: int = 1) -> Markup:
-    """Draw panels, row by row.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-    width, height : float
-        Of the sheet, in inches.
-    columns : int
-        Panels side by side.
-    """
+    """Draw panels, row by row, on a sheet of so many inches."""
     lines = -(-len(panels) // columns)
     wide, high = 72 * width / columns, 72 * height / lines
     drawn = [

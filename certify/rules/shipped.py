@@ -30,12 +30,16 @@ from latecomer.bounds.held_out.finite_pool import (
     product_wor_averaged,
 )
 from latecomer.bounds.held_out.losses import chernoff_kl, emp_bernstein, product
-from latecomer.certify.rules.declaration import Asked, Rule
+from latecomer.certify.rules.declaration import Asked, Calculator, Rule
 from latecomer.errors import InputError
 
 
-def _product(a: Asked) -> Certificate:
-    return product(losses=a.losses, delta=a.level)
+def _of(calculator: Callable[..., Certificate]) -> Calculator:
+    return lambda a: calculator(losses=a.losses, delta=a.level)
+
+
+def _of_pool(calculator: Callable[..., Certificate]) -> Calculator:
+    return lambda a: calculator(losses=a.losses, delta=a.level, pool_size=a.pool)
 
 
 def _chernoff_kl(a: Asked) -> Certificate:
@@ -56,18 +60,6 @@ def _wsr_averaged(a: Asked) -> Certificate:
     return wsr_averaged(losses=a.losses, delta=a.level, seed=a.orders_seed, in_order=a.in_order)
 
 
-def _wsr(a: Asked) -> Certificate:
-    return wsr(losses=a.losses, delta=a.level)
-
-
-def _wsr_wor(a: Asked) -> Certificate:
-    return wsr_wor(losses=a.losses, delta=a.level, pool_size=a.pool)
-
-
-def _product_wor(a: Asked) -> Certificate:
-    return product_wor(losses=a.losses, delta=a.level, pool_size=a.pool)
-
-
 def _averaged_in_pool(calculator: Callable[..., Certificate], a: Asked) -> Certificate:
     drawn = {"seed": a.orders_seed, "in_order": a.in_order}
     return calculator(losses=a.losses, delta=a.level, pool_size=a.pool, **drawn)
@@ -81,18 +73,6 @@ def _blend(a: Asked) -> Certificate:
         seed=a.orders_seed,
         in_order=a.in_order,
     )
-
-
-def _betting_wor(a: Asked) -> Certificate:
-    return betting_wor(losses=a.losses, delta=a.level, pool_size=a.pool)
-
-
-def _betting_mixture(a: Asked) -> Certificate:
-    return betting_mixture(losses=a.losses, delta=a.level)
-
-
-def _product_mixture(a: Asked) -> Certificate:
-    return product_mixture(losses=a.losses, delta=a.level, weights=BET_WEIGHTS)
 
 
 def _zero_one(a: Asked) -> Certificate:
@@ -138,20 +118,14 @@ def _progressive(a: Asked) -> Certificate:
     return progressive(empirical_risk=mean, n_steps=len(a.losses), delta=a.level, grid=GRID)
 
 
-def _rule(name: str, words: str) -> Rule:
-    return Rule(name=name, words=words, doors=("r0",), states="populations")
-
-
-def _conformal(a: Asked) -> Certificate:
-    return conformal(losses=a.losses, alpha=a.level)
-
+_of_populations = partial(Rule, doors=("r0",), states="populations")
 
 RULES = (
     Rule(
         name="product",
         words="product rule",
         doors=("r0", "table", "r4"),
-        bound=_product,
+        bound=_of(product),
         ends_at_largest=True,
     ),
     Rule(
@@ -182,21 +156,21 @@ RULES = (
         doors=("table",),
         finite_pool=False,
         ordered=True,
-        bound=_wsr,
+        bound=_of(wsr),
     ),
     _of_pools(
         name="wsr_wor",
         words="betting without replacement",
         certify_words="adaptive bets without replacement",
         ordered=True,
-        bound=_wsr_wor,
+        bound=_of_pool(wsr_wor),
     ),
     _of_pools(
         name="product_wor",
         words="product without replacement",
         certify_words="product rule without replacement",
         ordered=True,
-        bound=_product_wor,
+        bound=_of_pool(product_wor),
         ends_at_largest=True,
     ),
     _of_pools(
@@ -211,7 +185,7 @@ RULES = (
         name="betting_wor",
         words="mixture of bets without replacement",
         ordered=True,
-        bound=_betting_wor,
+        bound=_of_pool(betting_wor),
     ),
     _of_pools(
         name="betting_wor_averaged",
@@ -223,14 +197,14 @@ RULES = (
         name="betting_mixture",
         words="mixture of bets",
         certify_words="mixture of fixed bets",
-        bound=_betting_mixture,
+        bound=_of(betting_mixture),
     ),
     Rule(
         name="product_mixture",
         words="mixture of products",
         certify_words="mixture of product rules",
         doors=("r0", "table", "r4"),
-        bound=_product_mixture,
+        bound=_of(partial(product_mixture, weights=BET_WEIGHTS)),
     ),
     Rule(
         name="zero_one",
@@ -247,17 +221,17 @@ RULES = (
         orders=True,
         bound=_blend,
     ),
-    _rule("tv_ball", "populations Q by TV(Q, P)"),
-    _rule("kl_ball", "populations Q by KL(Q || P)"),
-    _rule("chi2_ball", "populations Q by chi2(Q || P)"),
-    _rule("subgroup", "every group of clients of at least a share"),
+    _of_populations(name="tv_ball", words="populations Q by TV(Q, P)"),
+    _of_populations(name="kl_ball", words="populations Q by KL(Q || P)"),
+    _of_populations(name="chi2_ball", words="populations Q by chi2(Q || P)"),
+    _of_populations(name="subgroup", words="every group of clients of at least a share"),
     Rule(name="progressive", words="kl grid", doors=("r4",), bound=_progressive),
     Rule(
         name="conformal",
         words="conformal quantile",
         states="next",
         level="alpha",
-        bound=_conformal,
+        bound=lambda a: conformal(losses=a.losses, alpha=a.level),
         population="next-client",
     ),
     Rule(

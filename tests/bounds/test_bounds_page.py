@@ -8,26 +8,9 @@ import latecomer.bounds
 PAGE = (Path(__file__).parents[2] / "bounds" / "README.md").read_text(encoding="utf-8")
 # Words in code type that are no calculator: fields, arguments, commands.
 OTHER = {
-    "value",
-    "terms",
-    "delta",
-    "population",
-    "rigorous",
-    "loss_max",
-    "sum_kl",
-    "gamma",
-    "subgauss",
-    "printed",
-    "printed_appendix",
-    "Certificate",
-    "latecomer",
-    "certify",
-    "weights",
-    "pool_size",
-    "tests",
-    "seen-clients",
-    "one-client",
-    "environment",
+    *("value", "terms", "delta", "population", "rigorous", "loss_max", "sum_kl", "gamma"),
+    *("subgauss", "printed", "printed_appendix", "Certificate", "latecomer", "certify", "weights"),
+    *("pool_size", "tests", "seen-clients", "one-client", "environment"),
 }
 
 

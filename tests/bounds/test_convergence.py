@@ -13,15 +13,8 @@ from latecomer.bounds.training import pefll_31, pefll_31_minT
 SETTINGS = settings(max_examples=50, deadline=None, derandomize=True)
 SIZE = st.floats(1e-3, 1e3)
 REALS = (
-    "initial_gap",
-    "smoothness",
-    "loss_smoothness",
-    "loss_gradient",
-    "generator_gradient",
-    "loss_noise",
-    "generator_noise",
-    "model_noise",
-    "client_dissimilarity",
+    *("initial_gap", "smoothness", "loss_smoothness", "loss_gradient", "generator_gradient"),
+    *("loss_noise", "generator_noise", "model_noise", "client_dissimilarity"),
 )
 CALL = st.fixed_dictionaries(
     {
@@ -160,21 +153,3 @@ def test_known_number_and_broadcasting() -> None:
     call = dict.fromkeys(REALS, 0.5) | dict(cohort=5, local_steps=50, batch_size=32)
     both = pefll_31(**call, n_rounds=rounds)
     assert both.tolist() == [value(call, n_rounds=100), value(call, n_rounds=10**6)]
-
-
-@pytest.mark.parametrize("argument", [*REALS, "cohort", "local_steps", "batch_size", "n_rounds"])
-def test_bad_input(argument: str) -> None:
-    good = dict.fromkeys(REALS, 1.0) | dict(cohort=5, local_steps=5, batch_size=5, n_rounds=100)
-    for bad in (-1, math.nan, math.inf, "x", None):
-        with pytest.raises((ValueError, TypeError), match=f"{argument} must"):
-            pefll_31(**good | {argument: bad})
-    if argument not in REALS:
-        for bad in (0, 2.5):
-            with pytest.raises(ValueError, match=f"{argument} must be a whole number"):
-                pefll_31(**good | {argument: bad})
-
-
-def test_unknown_variant() -> None:
-    good = dict.fromkeys(REALS, 1.0) | dict(cohort=5, local_steps=5, batch_size=5, n_rounds=100)
-    with pytest.raises(ValueError, match="variant must be one of derived, printed"):
-        pefll_31(**good, variant="proved")

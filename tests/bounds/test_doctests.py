@@ -1,19 +1,28 @@
-"""The examples in the docstrings of the bounds, run under their import names."""
+"""The examples in the docstrings of bounds and certificates, run under their import names."""
 
 import doctest
 import pkgutil
 from importlib import import_module
+from types import ModuleType
 
 import pytest
 
 import latecomer.bounds
+import latecomer.certify
 
-MODULES = sorted(
-    module.name for module in pkgutil.walk_packages(latecomer.bounds.__path__, "latecomer.bounds.")
+
+def modules(package: ModuleType) -> list[str]:
+    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    return sorted(module.name for module in found)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *modules(latecomer.bounds),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in modules(latecomer.certify)),
+    ],
 )
-
-
-@pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
     assert doctest.testmod(import_module(name)).failed == 0
 

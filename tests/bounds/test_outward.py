@@ -1,6 +1,7 @@
 """No certificate is rounded inward: values against 50-digit evaluations of the same floats."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import mpmath
@@ -9,7 +10,6 @@ import pytest
 from mpmath import mpf
 
 import latecomer.bounds as bounds
-from latecomer.bounds import Certificate
 
 mp: Any = mpmath
 TIGHT = 2e-12
@@ -53,89 +53,44 @@ def bernstein(r: Any, var: Any, n: int, delta: Any, top: Any) -> Any:
     return r + mp.sqrt(2 * var * log_term / n) + 7 * top * log_term / (3 * (n - 1))
 
 
+def quadratic(r: Any, kl: Any, n: int, d: Any, m: Any) -> Any:
+    half = m * b(kl, n, d) / (2 * n)
+    return (mp.sqrt(r + half) + mp.sqrt(half)) ** 2
+
+
 Exact = Callable[..., Any]
-# Each takes r, kl, n, delta and top as 50-digit numbers.
-FORMS: dict[str, tuple[Callable[..., Certificate], Exact]] = {
-    "hoeffding": (
-        lambda r, kl, n, d, m: bounds.hoeffding(empirical_risk=r, n_samples=n, delta=d, loss_max=m),
-        lambda r, kl, n, d, m: r + m * mp.sqrt(mp.log(1 / d) / (2 * n)),
-    ),
-    "chernoff_kl": (
-        lambda r, kl, n, d, m: bounds.chernoff_kl(
-            empirical_risk=r, n_samples=n, delta=d, loss_max=m
-        ),
-        lambda r, kl, n, d, m: m * inverse(r / m, mp.log(1 / d) / n),
-    ),
+# Further arguments, and the value from r, kl, n, delta and top as 50-digit numbers.
+FORMS: dict[str, tuple[dict[str, float], Exact]] = {
+    "hoeffding": ({}, lambda r, kl, n, d, m: r + m * mp.sqrt(mp.log(1 / d) / (2 * n))),
+    "chernoff_kl": ({}, lambda r, kl, n, d, m: m * inverse(r / m, mp.log(1 / d) / n)),
     "emp_bernstein": (
-        lambda r, kl, n, d, m: bounds.emp_bernstein(
-            empirical_risk=r, variance=0.1, n_samples=n, delta=d, loss_max=m
-        ),
+        {"variance": 0.1},
         lambda r, kl, n, d, m: bernstein(r, mpf(0.1), n, d, m),
     ),
-    "maurer": (
-        lambda r, kl, n, d, m: bounds.maurer(
-            empirical_risk=r, kl=kl, n_samples=n, delta=d, loss_max=m
-        ),
-        lambda r, kl, n, d, m: r + m * mp.sqrt(b(kl, n, d) / (2 * n)),
-    ),
+    "maurer": ({}, lambda r, kl, n, d, m: r + m * mp.sqrt(b(kl, n, d) / (2 * n))),
     "mcallester03": (
-        lambda r, kl, n, d, m: bounds.mcallester03(
-            empirical_risk=r, kl=kl, n_samples=n, delta=d, loss_max=m
-        ),
+        {},
         lambda r, kl, n, d, m: r + m * mp.sqrt((kl + mp.log(n / d)) / (2 * (n - 1))),
     ),
-    "seeger": (
-        lambda r, kl, n, d, m: bounds.seeger(
-            empirical_risk=r, kl=kl, n_samples=n, delta=d, loss_max=m
-        ),
-        lambda r, kl, n, d, m: m * inverse(r / m, b(kl, n, d) / n),
-    ),
+    "seeger": ({}, lambda r, kl, n, d, m: m * inverse(r / m, b(kl, n, d) / n)),
     "seeger_exact": (
-        lambda r, kl, n, d, m: bounds.seeger_exact(
-            empirical_risk=r, kl=kl, n_samples=n, delta=d, loss_max=m
-        ),
+        {},
         lambda r, kl, n, d, m: m * inverse(r / m, (kl + mp.log(exact_xi(n) / d)) / n),
     ),
     "catoni": (
-        lambda r, kl, n, d, m: bounds.catoni(
-            empirical_risk=r, kl=kl, n_samples=n, delta=d, c=0.75, loss_max=m
-        ),
+        {"c": 0.75},
         lambda r, kl, n, d, m: (
             m * mp.expm1(-mpf(0.75) * r / m - (kl + mp.log(1 / d)) / n) / mp.expm1(-mpf(0.75))
         ),
     ),
     "thiemann": (
-        lambda r, kl, n, d, m: bounds.thiemann(
-            empirical_risk=r, kl=kl, n_samples=n, delta=d, lam=0.3, loss_max=m
-        ),
+        {"lam": 0.3},
         lambda r, kl, n, d, m: thiemann(r, m, b(kl, n, d), n, mpf(0.3)),
     ),
-    "pbb_quad": (
-        lambda r, kl, n, d, m: bounds.pbb_quad(
-            empirical_risk=r, kl=kl, n_samples=n, delta=d, loss_max=m
-        ),
-        lambda r, kl, n, d, m: (
-            (mp.sqrt(r + m * b(kl, n, d) / (2 * n)) + mp.sqrt(m * b(kl, n, d) / (2 * n))) ** 2
-        ),
-    ),
-    "thiemann_opt": (
-        lambda r, kl, n, d, m: bounds.thiemann_opt(
-            empirical_risk=r, kl=kl, n_samples=n, delta=d, loss_max=m
-        ),
-        lambda r, kl, n, d, m: (
-            (mp.sqrt(r + m * b(kl, n, d) / (2 * n)) + mp.sqrt(m * b(kl, n, d) / (2 * n))) ** 2
-        ),
-    ),
+    "pbb_quad": ({}, quadratic),
+    "thiemann_opt": ({}, quadratic),
     "mc_then_kl": (
-        lambda r, kl, n, d, m: bounds.mc_then_kl(
-            monte_carlo_risk=r,
-            n_draws=70,
-            delta_draws=0.001,
-            kl=kl,
-            n_samples=n,
-            delta=d,
-            loss_max=m,
-        ),
+        {"n_draws": 70, "delta_draws": 0.001},
         lambda r, kl, n, d, m: (
             m * inverse(inverse(r / m, mp.log(2 / mpf(0.001)) / 70), b(kl, n, d) / n)
         ),
@@ -146,14 +101,19 @@ FORMS: dict[str, tuple[Callable[..., Certificate], Exact]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_closed_and_inverted_forms(form: str) -> None:
     rng = np.random.default_rng(31)
-    ours, exact = FORMS[form]
+    more, exact = FORMS[form]
+    calculator = getattr(bounds, form)
+    takes = signature(calculator).parameters
     with mpmath.workdps(50):
         for call in range(N_CALLS):
             top = 1.0 if call % 3 else float(rng.uniform(0.7, 40))
             r = float(top * rng.choice([0.0, rng.random(), rng.beta(1, 30)]))
             kl, n = float(rng.choice([0.0, rng.uniform(0, 90)])), int(10 ** rng.uniform(0.4, 5))
             delta = float(10 ** rng.uniform(-9, -0.1))
-            value = mpf(float(ours(r, kl, n, delta, top)))
+            given = {"empirical_risk": r, "monte_carlo_risk": r, "kl": kl, "n_samples": n, **more}
+            given |= {"delta": delta, "loss_max": top}
+            asked = {name: one for name, one in given.items() if name in takes}
+            value = mpf(float(calculator(**asked)))
             true = exact(mpf(r), mpf(kl), n, mpf(delta), mpf(top))
             if form in ("chernoff_kl", "seeger", "seeger_exact", "mc_then_kl") and value == top:
                 continue

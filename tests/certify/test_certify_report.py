@@ -17,15 +17,8 @@ from latecomer.commands.app import app
 
 RUNNER = CliRunner()
 ALL = [
-    "--shift",
-    "kl=0.05,0.1",
-    "--subgroup",
-    "0.3",
-    "--target",
-    "0.4",
-    "--above",
-    "0.2",
-    "--curve",
+    *("--shift", "kl=0.05,0.1", "--subgroup", "0.3", "--target", "0.4"),
+    *("--above", "0.2", "--curve"),
 ]
 
 

@@ -15,7 +15,6 @@ from latecomer.certify.predicted_sets import (
     of_truth,
     refuse_too_few,
 )
-from latecomer.errors import InputError
 
 CHANCES = np.array([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6], [1.0, 0.0, 0.0]])
 
@@ -56,12 +55,10 @@ def test_more_labels_are_kept_as_the_threshold_rises():
 
 
 @pytest.mark.parametrize(("alpha", "needed"), [(0.1, 9), (0.05, 19), (0.2, 4), (0.3, 3), (0.5, 1)])
-def test_how_many_clients_a_level_takes(alpha, needed):
+def test_how_many_clients_a_level_takes(alpha, needed, refusal):
     assert clients_needed(alpha) == needed
     refuse_too_few(needed, alpha)
-    with pytest.raises(InputError) as caught:
-        refuse_too_few(needed - 1, alpha, called="certificates.0.alpha")
-    assert str(caught.value) == (
+    assert refusal(refuse_too_few, needed - 1, alpha, called="certificates.0.alpha") == (
         f"certificates.0.alpha: sets at alpha={alpha:g} need at least {needed} clients, got "
         f"{needed - 1}; with {needed - 1} clients alpha is at least 1/{needed}"
     )

@@ -41,19 +41,8 @@ def text(*arguments: str) -> str:
 
 @pytest.mark.slow
 def test_a_certificate_is_what_the_terminal_prints(path: str) -> None:
-    asked = [
-        "--shift",
-        "kl=0.05,0.1",
-        "--target",
-        "0.4",
-        "--above",
-        "0.2",
-        "--curve",
-        "--by",
-        "site",
-        "--seed",
-        "5",
-    ]
+    told = "--shift kl=0.05,0.1 --target 0.4 --above 0.2 --curve --by site --seed 5"
+    asked = told.split()
     beside = {"target": 0.4, "above": [0.2], "curve": True, "by": "site", "seed": 5}
     found = latecomer.certify_losses(FRAME, shifts={"kl": [0.05, 0.1]}, **beside)
     assert f"{found}\n" == text("certify", path, *asked)

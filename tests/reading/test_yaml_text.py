@@ -88,28 +88,6 @@ def test_what_is_no_number_is_refused_by_calculators(text):
     assert text in result.output
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("delta: 0.05\nthreshold: 0.25\ndelta: 0.5\n", "line 3: not YAML: key 'delta' is"),
-        ("delta: 0.05\r\ndelta: 0.05\r\n", "key 'delta' is given twice"),
-        ("\ufeffrule: product\n'rule': product\n", "key 'rule' is given twice"),
-        ("bets: [0.5\n", "not YAML"),
-        ("yes: 1\nrule: product\n", "yes is no setting"),
-        ("- delta\n", "a plan names its settings"),
-        ("delta: !!python/name:os.system x\n", "not YAML"),
-    ],
-)
-def test_plans_are_refused_in_one_line(tmp_path, text, told):
-    plan = tmp_path / "plan.yaml"
-    plan.write_bytes(text.encode())
-    with pytest.raises(InputError) as caught:
-        read_plan(plan)
-    assert str(caught.value).startswith(f"{plan}: ")
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_plan_reads_numbers_as_they_look(tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text("run_length: 0100\ndelta: 5e-2\nalpha: 1e-1\ntrained_on: no\n")
@@ -190,6 +168,13 @@ def test_a_study_reads_the_file_whose_name_has_a_number_sign(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("delta: 0.05\nthreshold: 0.25\ndelta: 0.5\n", "line 3: not YAML: key 'delta' is"),
+        ("delta: 0.05\r\ndelta: 0.05\r\n", "key 'delta' is given twice"),
+        ("\ufeffrule: product\n'rule': product\n", "key 'rule' is given twice"),
+        ("bets: [0.5\n", "not YAML"),
+        ("yes: 1\nrule: product\n", "yes is no setting"),
+        ("- delta\n", "a plan names its settings"),
+        ("delta: !!python/name:os.system x\n", "not YAML"),
         ("trained_on: set #2\n", "line 1: not YAML: '#2' behind 'set' begins a comment: quote all"),
         ("delta: .1\ntrained_on: a #b\r\n", "line 2: not YAML: '#b' behind 'a' begins a comment"),
         ("trained_on: [a #b\n]\n", "'#b' behind 'a' begins a comment"),
@@ -207,14 +192,12 @@ def test_a_study_reads_the_file_whose_name_has_a_number_sign(tmp_path, monkeypat
         ("loss_max: 1e400\n", "loss_max must lie in [1e-300, 1e+300], got inf"),
     ],
 )
-def test_what_a_plan_would_misread_is_refused(text, told, tmp_path):
+def test_what_a_plan_would_misread_is_refused(text, told, tmp_path, refusal):
     plan = tmp_path / "plan.yaml"
     plan.write_bytes(text.encode())
-    with pytest.raises(InputError) as caught:
-        read_plan(plan)
-    assert str(caught.value).startswith(f"{plan}: ")
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
+    message = refusal(read_plan, plan)
+    assert message.startswith(f"{plan}: ")
+    assert told in message
 
 
 @pytest.mark.parametrize("text", ["a # b", "a ## b", "a  #", "a #! b", "a\n# b", "'a' #b"])
@@ -255,11 +238,8 @@ def study(folder, *overrides):
         (["data={name: npz, name: table}"], "key 'name' is given twice"),
     ],
 )
-def test_what_an_override_would_misread_is_refused(overrides, told, tmp_path):
-    with pytest.raises(InputError) as caught:
-        study(tmp_path, *overrides)
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_what_an_override_would_misread_is_refused(overrides, told, tmp_path, refusal):
+    assert told in refusal(study, tmp_path, *overrides)
 
 
 def test_overrides_read_numbers_as_they_look(tmp_path):

@@ -7,6 +7,7 @@ that it suffices, and that the same check refuses a smaller one.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,26 +81,14 @@ def test_catoni_without_posterior_is_nearly_tight() -> None:
     assert (values < lowered).sum() > limit(other.size, DELTA)
 
 
-def _thiemann(**given: Any) -> Certificate:
-    return thiemann(lam=0.8, **given)
-
-
-def _catoni(**given: Any) -> Certificate:
-    return catoni(c=1.0, **given)
-
-
-def _catoni_grid(**given: Any) -> Certificate:
-    return catoni_grid(grid=[0.25, 0.5, 1.0, 2.0, 4.0], **given)
-
-
 RULES: dict[str, Callable[..., Certificate]] = {
     "maurer": maurer,
     "mcallester03": mcallester03,
     "seeger": seeger,
     "seeger_exact": seeger_exact,
-    "catoni": _catoni,
-    "catoni_grid": _catoni_grid,
-    "thiemann": _thiemann,
+    "catoni": partial(catoni, c=1.0),
+    "catoni_grid": partial(catoni_grid, grid=[0.25, 0.5, 1.0, 2.0, 4.0]),
+    "thiemann": partial(thiemann, lam=0.8),
     "thiemann_opt": thiemann_opt,
     "pbb_quad": pbb_quad,
 }

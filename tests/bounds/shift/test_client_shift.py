@@ -118,15 +118,10 @@ def test_broadcasting() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"novel_counts": [-1, 2]}, "novel_counts must be at least 0"),
         ({"novel_counts": [0, 0], "smoothing": 0}, "novel_counts must hold at least one sample"),
         ({"train_counts": [1, 2, 3]}, "novel_counts has 2, train_counts has 3"),
         ({"train_counts": []}, "train_counts must list one count per class"),
         ({"novel_counts": 3}, "novel_counts must list one count per class"),
-        ({"novel_counts": [math.nan, 1]}, "novel_counts must be at least 0"),
-        ({"smoothing": -1}, "smoothing must be at least 0"),
-        ({"kind": "euclid"}, "kind must be one of kl, tv, js, hellinger, got kind='euclid'"),
-        ({"kind": None}, "kind must be one of"),
     ],
 )
 def test_bad_input(changed: dict[str, Any], message: str) -> None:

@@ -222,7 +222,7 @@ def test_a_mixture_is_an_average_and_no_maximum() -> None:
         payout = np.where(wins, -np.log(DELTA) + 1e-6, -np.inf)
         return lambda mean: (payout + 0.0 * mean)[..., None]
 
-    tight = Bets("product", "iid", False, tickets)
+    tight = Bets("iid", False, tickets)
     sampled = np.full((TRIALS, 30), 0.1)
     average = ball_mixture(losses=sampled, radius=0.1, delta=DELTA, bets=tight)
     each = [

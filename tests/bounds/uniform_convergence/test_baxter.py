@@ -27,16 +27,10 @@ CAPACITY = st.floats(0.0, 1e6)
 COUNT = st.integers(1, 10**5)
 DELTA = st.floats(1e-9, 0.999)
 EPSILON = st.floats(1e-3, 1.0)
-PFEDHN: dict[str, Any] = dict(
-    n_clients=90,
-    descriptor_dim=25,
-    hypernetwork_dim=1000,
-    radius=1.0,
-    loss_lipschitz=1.0,
-    weight_lipschitz=1.0,
-    descriptor_lipschitz=1.0,
-    delta=0.05,
-)
+PFEDHN: dict[str, Any] = {
+    **dict(n_clients=90, descriptor_dim=25, hypernetwork_dim=1000, radius=1.0, delta=0.05),
+    **dict(loss_lipschitz=1.0, weight_lipschitz=1.0, descriptor_lipschitz=1.0),
+}
 
 
 @SETTINGS
@@ -175,18 +169,9 @@ def test_heads_that_learn_by_heart_are_not_certified() -> None:
 
     40,000 samples, all different but for some: training loss 0, true loss 1/2.
     """
-    bound = pfedhn_eps(
-        n_samples=40_000,
-        n_clients=1,
-        descriptor_dim=1,
-        hypernetwork_dim=1,
-        radius=1000.0,
-        loss_lipschitz=1.0,
-        weight_lipschitz=1e-9,
-        descriptor_lipschitz=0.0,
-        delta=0.05,
-        head_dim=10**9,
-    )
+    call = PFEDHN | dict(n_clients=1, descriptor_dim=1, hypernetwork_dim=1, radius=1000.0)
+    call |= dict(weight_lipschitz=1e-9, descriptor_lipschitz=0.0, head_dim=10**9)
+    bound = pfedhn_eps(**call, n_samples=40_000)
     assert float(bound) > 0.5
 
 
@@ -215,19 +200,3 @@ def test_broadcasting() -> None:
 def test_cover_of_a_ball(dimension: int, ball: float, cover: float, expected: float) -> None:
     found = log_cover_ball(dimension=dimension, ball_radius=ball, cover_radius=cover)
     assert float(found) == pytest.approx(expected, abs=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("argument", "bad"),
-    [
-        *(("epsilon", bad) for bad in (0, -1, math.nan, "x")),
-        *(("n_clients", bad) for bad in (0, -3, 1.5, None)),
-        *(("radius", bad) for bad in (0, math.inf)),
-        *(("descriptor_dim", bad) for bad in (0, 2.5)),
-        *(("head_dim", bad) for bad in (-1, 0.5)),
-        *(("delta", bad) for bad in (0, 1, -0.1)),
-    ],
-)
-def test_bad_input(argument: str, bad: Any) -> None:
-    with pytest.raises((ValueError, TypeError), match=f"{argument} must"):
-        pfedhn_M(**{**PFEDHN, "epsilon": 0.1, argument: bad})

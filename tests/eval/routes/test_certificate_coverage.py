@@ -16,8 +16,9 @@ import torch
 import yaml
 from routed import limit
 
+from latecomer.bounds.held_out.betting import wsr_wor
 from latecomer.bounds.held_out.counting import clopper_pearson
-from latecomer.bounds.held_out.losses import product, wsr_wor
+from latecomer.bounds.held_out.losses import product
 from latecomer.errors import InputError
 from latecomer.eval import protocol
 from latecomer.eval.routes.registry import read_cell

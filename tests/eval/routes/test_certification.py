@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from latecomer.bounds import CATALOGUE
-from latecomer.bounds.held_out.losses import product, wsr_wor
+from latecomer.bounds.held_out.betting import wsr_wor
+from latecomer.bounds.held_out.losses import product
 from latecomer.certify.rule import MEAN_RULES, RULES, rules_for
 from latecomer.certify.statements import left_for_others
 from latecomer.errors import InputError
