@@ -133,10 +133,7 @@ class Together:
         # Shared levels add up to delta but for rounding in the last place.
         least = min(math.floor(1e8 * self.probability + 1e-4) / 1e6, 99.999999)
         many = "Both" if len(self.levels) == 2 else f"All {len(self.levels)}"
-        return (
-            f"{many} together: with probability at least {least:.10g}%"
-            f" (1 less {self._spent()})."
-        )
+        return f"{many} together: with probability at least {least:.10g}% (1 less {self._spent()})."
 
     def _spent(self) -> str:
         by_level: dict[float, list[str]] = {}
