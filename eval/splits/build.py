@@ -24,8 +24,8 @@ from latecomer.eval.splits.split import (
     Law,
     Split,
     checksum,
+    consecutive,
     cut_into_roles,
-    held_back,
     label_counts,
     read_split,
 )
@@ -40,34 +40,15 @@ __all__ = [
 ]
 
 Ints = NDArray[np.int64]
+Sizes = tuple[int, int, int]
 GROUPS = ("certify_groups", "novel_groups")
 """Settings of a natural split that are about groups, not about filling clients."""
 _ALL_HELD = "split.novel_groups leave no seen client: they hold all"
 
 
-@dataclass(frozen=True)
-class Order:
-    """Clients in the order of their roles, and how many have each.
-
-    Attributes
-    ----------
-    places : ndarray of int64
-        Places among the filled clients: seen ones first, then certified, novel and further ones.
-    sizes : tuple of int
-        Numbers of seen, certified and new clients.
-    apart : tuple of (str, int)
-        Held-back groups whose clients are new clients of another population, and their sizes.
-    left_out : tuple of int
-        Numbers in the data of a left-out group's clients that were not drawn.
-    """
-
-    places: Ints
-    sizes: tuple[int, int, int]
-    apart: tuple[tuple[str, int], ...] = ()
-    left_out: tuple[int, ...] = ()
-
-
-def ordered_by_groups(dataset: Dataset, ids: Ints, order: Ints, settings: Natural) -> Order:
+def ordered_by_groups(
+    dataset: Dataset, filling: Filling, order: Ints, settings: Natural
+) -> tuple[Filling, Sizes, tuple[tuple[str, int], ...]]:
     """Divide permuted clients into roles, as the settings say of their groups.
 
     Let H be the clients of ``novel_groups`` and C those of ``certify_groups`` (unless given, all
@@ -77,10 +58,11 @@ def ordered_by_groups(dataset: Dataset, ids: Ints, order: Ints, settings: Natura
     the clients of H are new clients of another population, measured beside; if no number of new
     clients is given, they are the novel ones. Shares are of the clients that are drawn from.
 
-    ``ids`` are the numbers in the data of the clients that are there, ``order`` their places,
-    permuted uniformly: so certified and new clients are a uniform sample of C, in uniform order.
+    ``order`` are the places of the filled clients, permuted uniformly: so certified and new clients
+    are a uniform sample of C, in uniform order. Returns the clients by role, seen ones first,
+    the numbers of seen, certified and new ones, and names and sizes of groups measured beside.
     """
-    group = np.array(_groups_of(dataset))[ids[order]]
+    group = np.array(_groups_of(dataset))[filling.ids[order]]
     held = _listed("novel_groups", settings.novel_groups, group)
     certified = _listed("certify_groups", settings.certify_groups, group)
     certified = certified or tuple(name for name in np.unique(group).tolist() if name not in held)
@@ -102,17 +84,14 @@ def ordered_by_groups(dataset: Dataset, ids: Ints, order: Ints, settings: Natura
     seen = np.concatenate([drawn[n_certify + n_novel :] if not outside else drawn[:0], other])
     if not len(seen):
         raise InputError(_ALL_HELD)
-    parts = [seen, drawn[: n_certify + n_novel]]
     unused = drawn[n_certify + n_novel :] if outside else drawn[:0]
-    apart: list[tuple[str, int]] = []
-    for name in () if outside else held:
-        own = order[group == name]
-        parts.append(own)
-        apart.append((name, len(own)))
+    held_back = [] if outside else [order[group == name] for name in held]
+    made = only(filling, np.concatenate([seen, drawn[: n_certify + n_novel], *held_back]))
+    left_out = (*filling.left_out, *sorted(filling.ids[unused].tolist()))
+    apart = tuple((name, len(own)) for name, own in zip(held, held_back, strict=False))
     if apart and not n_novel:
-        n_novel, apart = sum(size for _, size in apart), []
-    sizes = len(seen), n_certify, n_novel
-    return Order(np.concatenate(parts), sizes, tuple(apart), tuple(sorted(ids[unused].tolist())))
+        n_novel, apart = sum(size for _, size in apart), ()
+    return replace(made, left_out=left_out), (len(seen), n_certify, n_novel), apart
 
 
 def amount(key: str, value: object, n_clients: int) -> int:
@@ -250,7 +229,7 @@ class _Dealt:
     """All clients, seen first; sizes; clients left out; held-out clients' law; groups apart."""
 
     clients: tuple[ClientRows, ...]
-    groups: tuple[int, int, int]
+    sizes: Sizes
     left_out: tuple[int, ...] = ()
     law: Law | None = None
     apart: tuple[tuple[str, int], ...] = ()
@@ -270,22 +249,25 @@ def _dealt(dataset: Dataset, settings: Dealt) -> Split:
         made = _drawn(dataset, pool, settings, law)
     else:
         raise TypeError(f"split kind {kind} fills nobody")
-    n_seen, n_certify, n_novel = made.groups
-    ends = np.cumsum([n_seen, n_certify, n_novel, *(size for _, size in made.apart)]).tolist()
+    apart = dict(made.apart)
+    seen, certification, novel, *held_back = consecutive(
+        made.clients, [*made.sizes, *apart.values()]
+    )
     shared = settings.model_dump(include=set(Dealt.model_fields)) | {"reserve": reserve}
-    return Split(
+    split = Split(
         kind=kind,
         seed=seed,
-        seen=made.clients[:n_seen],
-        certification=made.clients[n_seen : ends[1]],
-        novel=made.clients[ends[1] : ends[2]],
-        apart=held_back(made.clients, made.apart, ends),
+        seen=seen,
+        certification=certification,
+        novel=novel,
+        apart=tuple(zip(apart, held_back, strict=True)),
         reserve=reserved,
-        content_hash=checksum(made.clients, made.groups, reserved, made.law, apart=made.apart),
+        content_hash="",
         left_out=made.left_out,
         law=made.law,
         settings={**shared, **settings.own},
     )
+    return replace(split, content_hash=checksum(split))
 
 
 def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., Filling]) -> _Dealt:
@@ -306,17 +288,15 @@ def _filled(dataset: Dataset, pool: Pool, settings: Dealt, fill: Callable[..., F
     order = np.concatenate([rng.permutation(first), first + rng.permutation(n_apart)])
     apart: tuple[tuple[str, int], ...] = ()
     if isinstance(settings, Natural) and (settings.certify_groups or settings.novel_groups):
-        by_groups = ordered_by_groups(dataset, filling.ids, order, settings)
-        filling, order = only(filling, by_groups.places), np.arange(len(by_groups.places))
-        groups, apart = by_groups.sizes, by_groups.apart
-        filling = replace(filling, left_out=(*filling.left_out, *by_groups.left_out))
+        filling, sizes, apart = ordered_by_groups(dataset, filling, order, settings)
+        order = np.arange(len(filling.ids))
     else:
-        groups = _groups(settings.certify, settings.novel, n_clients)
+        sizes = _groups(settings.certify, settings.novel, n_clients)
     # Natural clients keep their numbers; others are numbered in their new order.
     ids = filling.ids[order] if SPLITS[settings.kind].natural else np.arange(n_clients)
     rng = generator(seed, "roles")
     clients = cut_into_roles(dataset, filling, order, ids, *settings.role_shares, rng)
-    return _Dealt(clients, groups, filling.left_out, apart=apart)
+    return _Dealt(clients, sizes, filling.left_out, apart=apart)
 
 
 def _drawn(
@@ -326,17 +306,19 @@ def _drawn(
     seed, shares = settings.seed, settings.role_shares
     most = len(pool.train) // pool.least
     n_clients = whole("split.clients", settings.clients, 1, most, " for this kind of split")
-    groups = _groups(settings.certify, settings.novel, n_clients)
-    n_seen, n_others = groups[0], sum(groups[1:])
+    sizes = _groups(settings.certify, settings.novel, n_clients)
+    n_seen, n_others = sizes[0], sum(sizes[1:])
     filler, rng = generator(seed, "fill"), generator(seed, "roles")
-    filling, law = fill(pool, n_seen, n_others, filler, **settings.own)
+    own = settings.own
+    share = own.pop("held_out", n_others / n_clients)
+    filling, law = fill(pool, n_seen, share, filler, **own)
     order = np.arange(n_seen)
     clients = cut_into_roles(dataset, filling, order, order, *shares, rng)
     clients += drawn_clients(dataset, law, n_others, n_seen, *shares, rng)
-    return _Dealt(clients, groups, law=law)
+    return _Dealt(clients, sizes, law=law)
 
 
-def _groups(certify: float, novel: float, n_clients: int) -> tuple[int, int, int]:
+def _groups(certify: float, novel: float, n_clients: int) -> Sizes:
     """Return the numbers of seen, certification and new clients."""
     n_certify = amount("split.certify", certify, n_clients)
     n_novel = amount("split.novel", novel, n_clients)

@@ -12,8 +12,9 @@ import json
 import lzma
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,11 +63,11 @@ class Law:
         and ``test`` are then samples of all classes together.
     """
 
-    classes_per_client: int
-    train: int
-    test: int
-    pools: tuple[Ints, ...]
-    test_pools: tuple[Ints, ...]
+    classes_per_client: int = 0
+    train: int = 0
+    test: int = 0
+    pools: tuple[Ints, ...] = ()
+    test_pools: tuple[Ints, ...] = ()
     types: tuple[tuple[int, ...], ...] = ()
     weights: tuple[float, ...] = ()
     concentrations: tuple[float, ...] = ()
@@ -95,11 +96,6 @@ class Law:
         for client, kind in enumerate(rng.choice(len(self.types), n_clients, p=self.weights)):
             sets[client, list(self.types[kind])] = 1
         return sets
-
-
-def held_out_share(n_training: int, n_held_out: int, held_out: float | None) -> float:
-    """Return the share of each class set aside for held-out clients."""
-    return n_held_out / (n_training + n_held_out) if held_out is None else held_out
 
 
 def fill_from_law(
@@ -318,6 +314,11 @@ class Split:
         return (*self.seen, *self.certification, *self.novel, *held_back)
 
     @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Numbers of seen, certified and new clients."""
+        return len(self.seen), len(self.certification), len(self.novel)
+
+    @property
     def grouped(self) -> bool:
         """Whether only clients of some groups were drawn, or some were held back."""
         return bool(self.settings.get("certify_groups") or self.settings.get("novel_groups"))
@@ -343,29 +344,19 @@ def novel_alike(settings: Mapping[str, Any]) -> bool:
     return alike or bool(settings.get("novel"))
 
 
-def checksum(
-    clients: Sequence[ClientRows],
-    groups: Sequence[int],
-    reserve: Sequence[Ints],
-    law: Law | None = None,
-    *,
-    apart: Sequence[tuple[str, int]] = (),
-) -> str:
-    """Return the SHA-256 of a split's contents, without its kind and seed.
-
-    ``apart``: names and sizes of the held-back groups, whose clients are the last.
-    """
-    parts = [rows for c in clients for rows in (c.support, c.validation, c.query)]
-    parts += [*reserve, *_law_pools(law)]
-    header = [*groups, *(c.id for c in clients), *(len(rows) for rows in parts), *_law_sizes(law)]
+def checksum(split: Split) -> str:
+    """Return the SHA-256 of a split's contents, without its kind and seed."""
+    parts = [*_client_rows(split), *split.reserve, *_law_pools(split.law)]
+    ids = [client.id for client in split.clients]
+    header = [*split.sizes, *ids, *map(len, parts), *_law_sizes(split.law)]
     digest = hashlib.sha256(np.array(header, dtype="<i8").tobytes())
     digest.update(np.concatenate(parts).astype("<i8").tobytes())
-    if law is not None and law.types:
-        digest.update(json.dumps([law.types, law.weights]).encode())
-    if law is not None and law.concentrations:
-        digest.update(json.dumps(law.concentrations).encode())
-    if apart:
-        digest.update(json.dumps(apart).encode())
+    if split.law is not None and split.law.types:
+        digest.update(json.dumps([split.law.types, split.law.weights]).encode())
+    if split.law is not None and split.law.concentrations:
+        digest.update(json.dumps(split.law.concentrations).encode())
+    if split.apart:
+        digest.update(json.dumps(_apart(split)).encode())
     return digest.hexdigest()
 
 
@@ -376,7 +367,6 @@ def split_arrays(split: Split, data_hash: str) -> dict[str, NDArray[Any]]:
     ``sizes`` [clients, 3] their numbers; ``groups`` the numbers of seen, certification and new
     clients; reserve and pools are stored likewise. ``about`` is JSON text.
     """
-    clients = split.clients
     about = {
         "format": _FORMAT,
         "kind": split.kind,
@@ -392,18 +382,16 @@ def split_arrays(split: Split, data_hash: str) -> dict[str, NDArray[Any]]:
         about["concentrations"] = split.law.concentrations
     if split.apart:
         about["apart"] = _apart(split)
-    groups = [len(split.seen), len(split.certification), len(split.novel)]
-    sizes = [[len(c.support), len(c.validation), len(c.query)] for c in clients]
-    pools = _law_pools(split.law)
+    rows, pools = _client_rows(split), _law_pools(split.law)
     return {
         "about": np.array(json.dumps(about, sort_keys=True)),
-        "groups": np.array(groups, dtype=np.int64),
-        "ids": np.array([c.id for c in clients], dtype=np.int64),
-        "sizes": np.array(sizes, dtype=np.int64),
-        "rows": _joined([r for c in clients for r in (c.support, c.validation, c.query)]),
-        "reserve_sizes": np.array([len(r) for r in split.reserve], dtype=np.int64),
+        "groups": np.array(split.sizes, dtype=np.int64),
+        "ids": np.array([client.id for client in split.clients], dtype=np.int64),
+        "sizes": _sizes(rows).reshape(-1, 3),
+        "rows": _joined(rows),
+        "reserve_sizes": _sizes(split.reserve),
         "reserve": _joined(split.reserve),
-        "pool_sizes": np.array([len(r) for r in pools], dtype=np.int64),
+        "pool_sizes": _sizes(pools),
         "pools": _joined(pools),
         "left_out": np.array(split.left_out, dtype=np.int64),
     }
@@ -424,8 +412,7 @@ def read_split(path: str | Path, dataset: Dataset, *, expected: str | None = Non
         split = _rebuilt(arrays, about, len(dataset))
     except _DAMAGE as error:
         raise InputError(f"split.path: {path} is damaged: {one_line(error)}") from error
-    groups = [len(split.seen), len(split.certification), len(split.novel)]
-    content_hash = checksum(split.clients, groups, split.reserve, split.law, apart=_apart(split))
+    content_hash = checksum(split)
     if content_hash != split.content_hash:
         raise InputError(f"split.path: {path} is damaged: its checksum does not fit its contents")
     if expected is not None and content_hash != expected:
@@ -439,9 +426,10 @@ def _rebuilt(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any], n: in
         if part.dtype != np.int64 or (part.size and not 0 <= part.min() <= part.max() < n):
             raise ValueError(f"{name} holds no row numbers below {n}")
     sizes, groups = arrays["sizes"], arrays["groups"]
-    apart = [(str(name), int(size)) for name, size in about.get("apart") or ()]
-    ends = np.cumsum([*groups, *(size for _, size in apart)]).tolist()
-    if sizes.shape != (len(arrays["ids"]), 3) or ends[-1] != len(sizes) or groups.min() < 0:
+    apart = {str(name): int(size) for name, size in about.get("apart") or ()}
+    group_sizes = [*groups.tolist(), *apart.values()]
+    fitting = sizes.shape == (len(arrays["ids"]), 3) and sum(group_sizes) == len(sizes)
+    if not fitting or groups.min() < 0:
         raise ValueError("groups, ids and sizes do not fit")
     if (sizes[:, [0, 2]] < 1).any():
         raise ValueError("a client holds no support or no query data")
@@ -449,43 +437,54 @@ def _rebuilt(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any], n: in
     clients = tuple(
         ClientRows(int(name), *parts[3 * i : 3 * i + 3]) for i, name in enumerate(arrays["ids"])
     )
-    pools = _parted(arrays["pools"], arrays["pool_sizes"])
-    half = len(pools) // 2
-    law = None
-    if about["law"]:
-        per_client, train, test = (int(size) for size in about["law"])
-        types, weights = about.get("types") or ((), ())
-        kinds = tuple(tuple(int(c) for c in classes) for classes in types)
-        probabilities = tuple(float(weight) for weight in weights)
-        dirichlet = tuple(float(one) for one in about.get("concentrations") or ())
-        law = Law(
-            *(per_client, train, test, pools[:half], pools[half:]),
-            *(kinds, probabilities, dirichlet),
-        )
+    seen, certification, novel, *held_back = consecutive(clients, group_sizes)
     return Split(
         kind=str(about["kind"]),
         seed=int(about["seed"]),
-        seen=clients[: ends[0]],
-        certification=clients[ends[0] : ends[1]],
-        novel=clients[ends[1] : ends[2]],
+        seen=seen,
+        certification=certification,
+        novel=novel,
         reserve=_parted(arrays["reserve"], arrays["reserve_sizes"]),
         content_hash=str(about["content_hash"]),
         left_out=tuple(arrays["left_out"].tolist()),
-        law=law,
+        law=_law_of(arrays, about) if about["law"] else None,
         settings=dict(about.get("settings") or {}),
         dealt=False,
-        apart=held_back(clients, apart, ends),
+        apart=tuple(zip(apart, held_back, strict=True)),
     )
 
 
-def held_back(
-    clients: Sequence[ClientRows], apart: Sequence[tuple[str, int]], ends: Sequence[int]
-) -> tuple[tuple[str, tuple[ClientRows, ...]], ...]:
-    """Return the held-back groups' clients, which follow the first three groups' in ``ends``."""
-    return tuple(
-        (name, tuple(clients[start:end]))
-        for (name, _), start, end in zip(apart, ends[2:], ends[3:], strict=False)
+def _law_of(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> Law:
+    pools = _parted(arrays["pools"], arrays["pool_sizes"])
+    half = len(pools) // 2
+    per_client, train, test = (int(size) for size in about["law"])
+    types, weights = about.get("types") or ((), ())
+    return Law(
+        classes_per_client=per_client,
+        train=train,
+        test=test,
+        pools=pools[:half],
+        test_pools=pools[half:],
+        types=tuple(tuple(int(c) for c in classes) for classes in types),
+        weights=tuple(float(weight) for weight in weights),
+        concentrations=tuple(float(one) for one in about.get("concentrations") or ()),
     )
+
+
+def consecutive(
+    clients: Iterable[ClientRows], sizes: Iterable[int]
+) -> list[tuple[ClientRows, ...]]:
+    """Return the clients in groups of these sizes, one after another."""
+    left = iter(clients)
+    return [tuple(islice(left, size)) for size in sizes]
+
+
+def _client_rows(split: Split) -> list[Ints]:
+    return [rows for c in split.clients for rows in (c.support, c.validation, c.query)]
+
+
+def _sizes(parts: Sequence[Ints]) -> Ints:
+    return np.array([len(rows) for rows in parts], dtype=np.int64)
 
 
 def _apart(split: Split) -> list[tuple[str, int]]:

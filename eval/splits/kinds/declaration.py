@@ -110,8 +110,9 @@ class SplitKind:
         ``fill(pool, clients, rng, **options) -> Filling``; None where seen clients and
         held-out clients are filled differently.
     law : callable or None
-        For such kinds, ``law(pool, n_training, n_held_out, rng, **options) -> Filling, Law``: the
-        seen clients, and the law from which the others are drawn independently.
+        For such kinds, ``law(pool, n_training, share, rng, **options) -> Filling, Law``: the seen
+        clients, and the law from which the others are drawn independently, from a share of each
+        class.
     natural : bool
         Whether clients are the data's own: they keep their numbers, and no reserve is allowed.
     """

@@ -40,7 +40,7 @@ from latecomer.eval.splits.dealing import (
     log_dirichlet,
 )
 from latecomer.eval.splits.kinds.declaration import Dealt, SplitKind
-from latecomer.eval.splits.split import Law, cut_pools, fill_from_law, held_out_share
+from latecomer.eval.splits.split import Law, cut_pools, fill_from_law
 
 Ints = NDArray[np.int64]
 _RANGE = (1e-3, 1e6)
@@ -128,12 +128,11 @@ class ClientMixtures(Dealt):
 def fill_client_mixtures(
     pool: Pool,
     n_training: int,
-    n_held_out: int,
+    share: float,
     rng: np.random.Generator,
     *,
     concentrations: Sequence[float],
     samples_per_client: int | None = None,
-    held_out: float | None = None,
 ) -> tuple[Filling, Law]:
     """Fill each seen client by its own proportions; set aside the held-out clients' pools.
 
@@ -144,8 +143,7 @@ def fill_client_mixtures(
         check_concentrations(concentrations, pool.n_classes)
     except ValueError as error:
         raise InputError(f"split.concentrations {error}") from error
-    share = held_out_share(n_training, n_held_out, held_out)
-    law = Law(0, 0, 0, (), (), concentrations=tuple(float(a) for a in concentrations))
+    law = Law(concentrations=tuple(float(a) for a in concentrations))
     logs = log_dirichlet(n_training, pool.n_classes, np.array(law.concentrations), rng)
     kept, pools = cut_pools(pool.y, pool.train, pool.n_classes, share, rng)
     most = _most(kept, pools, n_training, drawn=share > 0)
@@ -282,13 +280,12 @@ class ClientTypes(Dealt):
 def fill_client_types(
     pool: Pool,
     n_training: int,
-    n_held_out: int,
+    share: float,
     rng: np.random.Generator,
     *,
     types: Sequence[Sequence[int]],
     weights: Sequence[float],
     samples_per_class: int | None = None,
-    held_out: float | None = None,
 ) -> tuple[Filling, Law]:
     """Fill the seen clients by their types; set aside the held-out clients' pools."""
     present = np.unique(pool.y[pool.train]).tolist()
@@ -300,8 +297,7 @@ def fill_client_types(
                 f"got {missing[0]}"
             )
     listed = tuple(tuple(int(c) for c in classes) for classes in types)
-    kind = Law(0, 0, 0, (), (), listed, tuple(float(w) for w in weights))
-    share = held_out_share(n_training, n_held_out, held_out)
+    kind = Law(types=listed, weights=tuple(float(w) for w in weights))
     return fill_from_law(
         pool, kind, n_training, share, rng, partial(_size, asked=samples_per_class, pool=pool)
     )
@@ -344,15 +340,13 @@ class Environment(Dealt):
 def fill_environment(
     pool: Pool,
     n_training: int,
-    n_held_out: int,
+    share: float,
     rng: np.random.Generator,
     *,
     classes_per_client: int,
     samples_per_client: int | None = None,
-    held_out: float | None = None,
 ) -> tuple[Filling, Law]:
     """Fill the seen clients; set aside the held-out clients' pools."""
-    share = held_out_share(n_training, n_held_out, held_out)
     n_present = len(np.unique(pool.y[pool.train]))
     why = " (the classes that have samples)"
     key = "split.classes_per_client"
@@ -361,7 +355,7 @@ def fill_environment(
     def size(most: int) -> int:
         return _per_class(pool, n_training, most, per_client, samples_per_client)
 
-    return fill_from_law(pool, Law(per_client, 0, 0, (), ()), n_training, share, rng, size)
+    return fill_from_law(pool, Law(per_client), n_training, share, rng, size)
 
 
 def _per_class(
