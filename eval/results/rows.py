@@ -223,8 +223,11 @@ def _texts(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple([_text(row[name]) for name in COLUMNS])
 
 
-def _sort_key(texts: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return what a line is sorted by: ``_ORDER``, then all of its text."""
+def _sort_key(texts: Sequence[str]) -> tuple[Any, ...]:
+    """Return what a line is sorted by: ``_ORDER``, then all of its text.
+
+    So the order of the input never shows in the file.
+    """
     # Empty first, then numbers by value, then words: client 10 comes after client 9.
     key: list[tuple[int, float, str]] = []
     for name, column in _SORTED_BY:
@@ -240,15 +243,6 @@ def _sort_key(texts: tuple[str, ...]) -> tuple[Any, ...]:
         else:
             key.append((1, number, text))
     return (*key, texts)
-
-
-def sort_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Put rows in the one order of the format (cell, group, client, shift, severity, ...).
-
-    Rows that agree on the whole key are ordered by their text, so that the order of the input never
-    shows in the file.
-    """
-    return sorted((dict(row) for row in rows), key=lambda row: _sort_key(_texts(row)))
 
 
 def rows_to_text(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -468,8 +462,7 @@ def _rows_of(folder: Path, cells: Sequence[CellRecord]) -> pd.DataFrame:
         if not merged.is_file():
             raise InputError(f"{folder} holds an unfinished run, no cell of which has ended yet")
         return _typed(records, merged)
-    named = [dict(zip(COLUMNS, record, strict=True)) for record in records + late]
-    return _typed([list(row.values()) for row in sort_rows(named)], folder)
+    return _typed(sorted(records + late, key=_sort_key), folder)
 
 
 def _by_cell(records: Iterable[list[str]]) -> dict[str, list[list[str]]]:
