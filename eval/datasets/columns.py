@@ -3,6 +3,7 @@
 import csv
 import math
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -536,6 +537,28 @@ def header_of(file: Path) -> tuple[list[str], int]:
             listed = ", ".join(names[:8])
             raise InputError(f"has a header that names a column twice: {listed}: no distinct names")
         return names, reader.line_num
+
+
+def csv_frame(file: Path, names: Sequence[str], begins: int, kinds: Mapping[str, str]) -> Any:
+    """Return a CSV file as a DataFrame; columns without a type in ``kinds`` get what they hold."""
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        # pandas only warns if a row is longer than the header, and drops the excess.
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        frame = pd.read_csv(
+            file,
+            header=None,
+            names=range(len(names)),
+            skiprows=begins,
+            dtype={place: kinds[name] for place, name in enumerate(names) if name in kinds},
+            index_col=False,
+            encoding="utf-8-sig",
+            keep_default_na=False,
+            low_memory=len(kinds) == len(names),  # by parts, unless all cells show the type
+        )
+    frame.columns = pd.Index(names)
+    return frame
 
 
 def form_of(file: Path, names: Sequence[str], label: object) -> str:

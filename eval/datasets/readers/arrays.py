@@ -20,6 +20,7 @@ from latecomer.errors import InputError, nearest
 from latecomer.eval.datasets.columns import (
     REAL,
     as_classes,
+    csv_frame,
     feature_columns,
     form_of,
     header_of,
@@ -176,7 +177,6 @@ def _read_one(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 WIDTHS = {"inaturalist": 1280, "landmarks": 1280, "yahoo_answers": 768}
 """Length of the papers' vectors, from MobileNetV2's pooled layer or from BERT-base."""
-_ROWS = 4096
 _SPECIAL = ("label", "client", "test")
 
 
@@ -295,40 +295,22 @@ def _cells(
     file: Path, names: list[str], begins: int, features: list[str]
 ) -> dict[str, NDArray[Any]]:
     """Return each column: features as numbers, what may number the rows and the rest as text."""
-    import pandas as pd
-
-    kinds = {one: "float64" for one in features if not may_number_rows(one)}
+    numbers = [one for one in features if not may_number_rows(one)]
+    kinds = dict.fromkeys(names, "str") | dict.fromkeys(numbers, "float64")
     try:
-        with warnings.catch_warnings():
-            # pandas only warns if a row is longer than the header, and drops the excess.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            parts = list(
-                pd.read_csv(
-                    file,
-                    header=None,
-                    names=names,
-                    skiprows=begins,
-                    dtype={name: kinds.get(name, "str") for name in names},
-                    index_col=False,
-                    encoding="utf-8",
-                    keep_default_na=False,
-                    chunksize=_ROWS,
-                )
-            )
+        frame = csv_frame(file, names, begins, kinds)
     except (ValueError, Warning) as error:
         long = isinstance(error, Warning)
         said = "has a row that is longer than its header" if long else "is damaged"
         cause = form_of(file, names, "label") or " ".join(str(error).split())[:120]
         raise InputError(f"{said}: {cause}") from error
-    if not any(map(len, parts)):
+    if not len(frame):
         raise InputError("has a header but no rows")
     held = {}
     for name in names:
-        column = np.concatenate([part[name].to_numpy() for part in parts])
-        held[name] = _numbers(name, column) if name in kinds else column
-    texts = {name: cells.astype(np.str_) for name, cells in held.items() if name not in kinds}
-    whole = {name: numbers_of(texts[name]) for name in features if name in texts}
-    return held | texts | whole
+        cells = frame[name].to_numpy()
+        held[name] = _numbers(name, cells) if name in numbers else cells.astype(np.str_)
+    return held | {name: numbers_of(held[name]) for name in features if name not in numbers}
 
 
 def _numbers(name: str, cells: NDArray[Any]) -> NDArray[np.float32]:

@@ -1,11 +1,17 @@
 """A user's own table, one sample a row, as CSV or Parquet file."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 from latecomer.errors import InputError
-from latecomer.eval.datasets.columns import ROLES, columns_of, form_of, from_columns, header_of
+from latecomer.eval.datasets.columns import (
+    ROLES,
+    columns_of,
+    csv_frame,
+    form_of,
+    from_columns,
+    header_of,
+)
 from latecomer.eval.datasets.dataset import Dataset
 from latecomer.eval.datasets.reader import Reader, given_path, reading, require_file
 
@@ -31,7 +37,9 @@ def read_table(*, path: str | Path, **roles: Any) -> Dataset:
         require_file(file)
         names, begins = header_of(file)
         try:
-            frame = _csv_frame(file, names, begins, roles)
+            as_text = (roles.get("label") or "label", roles.get("client") or "client")
+            kinds = {name: "str" for name in names if name in (*as_text, roles.get("image"))}
+            frame = csv_frame(file, names, begins, kinds)
             columns = columns_of(
                 frame, file.stem, f"CSV file {file}", folder=file.parent, text=True
             )
@@ -44,31 +52,6 @@ def read_table(*, path: str | Path, **roles: Any) -> Dataset:
                 raise InputError(f"{cause}: {error}" if short else cause or str(error)) from error
             torn = "" if isinstance(error, Warning) else "is damaged: "
             raise InputError(torn + (cause or str(error))) from error
-
-
-def _asked(roles: dict[str, Any]) -> list[object]:
-    return [roles.get("label") or "label", roles.get("client") or "client", roles.get("image")]
-
-
-def _csv_frame(file: Path, names: list[str], begins: int, roles: dict[str, Any]) -> Any:
-    import pandas as pd
-
-    with warnings.catch_warnings():
-        # pandas only warns if a row is longer than the header, and drops the excess.
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        frame = pd.read_csv(
-            file,
-            header=None,
-            names=range(len(names)),
-            skiprows=begins,
-            dtype={place: "str" for place, name in enumerate(names) if name in _asked(roles)},
-            index_col=False,
-            encoding="utf-8-sig",
-            keep_default_na=False,
-            low_memory=False,
-        )
-    frame.columns = names
-    return frame
 
 
 def read_parquet(*, path: str | Path, **roles: Any) -> Dataset:
