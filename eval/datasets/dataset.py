@@ -439,6 +439,16 @@ class Part:
     coarse: NDArray[Any] | None = field(default=None, repr=False)
 
 
+def joined(parts: Sequence[Part]) -> Part:
+    """Append parts to one another, with superclasses where all have them."""
+    coarse = [part.coarse for part in parts if part.coarse is not None]
+    return Part(
+        np.concatenate([part.x for part in parts]),
+        np.concatenate([part.y for part in parts]),
+        np.concatenate(coarse) if len(coarse) == len(parts) else None,
+    )
+
+
 def join_sets(
     name: str,
     train: Part,
@@ -461,15 +471,13 @@ def join_sets(
     if np.array_equal(train.x, test.x):
         raise InputError(f"data.root: {source}: training and test set are the same images")
     counts = f"{len(train.y):,} training and {len(test.y):,} test images"
-    coarse = None
-    if train.coarse is not None and test.coarse is not None:
-        coarse = np.concatenate([train.coarse, test.coarse])
+    both = joined([train, test])
     return make_dataset(
         name,
-        np.concatenate([train.x, test.x]),
-        np.concatenate([train.y, test.y]),
-        test=np.arange(len(train.y) + len(test.y)) >= len(train.y),
-        coarse=coarse,
+        both.x,
+        both.y,
+        test=np.arange(len(both.y)) >= len(train.y),
+        coarse=both.coarse,
         class_names=class_names,
         provenance="; ".join(filter(None, [source, counts, remark])),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.errors import InputError
-from latecomer.eval.datasets.dataset import Dataset, Part, join_sets
+from latecomer.eval.datasets.dataset import Dataset, Part, join_sets, joined
 from latecomer.eval.datasets.reader import (
     Archive,
     Reader,
@@ -99,15 +99,7 @@ def _read(
         for i, file in enumerate(version.train, start=1)
     ]
     test = _batch(folder / version.test, version, sizes, "testing batch 1 of 1")
-    has_coarse = len(sizes) == 2
-    train = Part(
-        np.concatenate([part.x for part in parts]),
-        np.concatenate([part.y for part in parts]),
-        np.concatenate([part.coarse for part in parts if part.coarse is not None])
-        if has_coarse
-        else None,
-    )
-    return join_sets(name, train, test, source=str(folder), class_names=names[0])
+    return join_sets(name, joined(parts), test, source=str(folder), class_names=names[0])
 
 
 def read_cifar10(*, root: str | Path | None = None) -> Dataset:
@@ -245,10 +237,11 @@ def read_stl10(*, root: str | Path | None = None, classes: str = "cifar10") -> D
     train, test = (_part(folder, prefix) for prefix in ("train", "test"))
     if classes == "stl10":
         return join_sets("stl10", train, test, source=str(folder), class_names=names)
-    as_cifar10 = np.array([_cifar10_label(name) for name in names])
-    alien = [name for name in names if _cifar10_label(name) < 0]
-    wanted = {_CIFAR10_NAME.get(name, name) for name in names}
+    wanted = [_CIFAR10_NAME.get(name, name) for name in names]
+    alien = [name for name in wanted if name not in CIFAR10_CLASSES]
     absent = [name for name in CIFAR10_CLASSES if name not in wanted]
+    number = {name: label for label, name in enumerate(CIFAR10_CLASSES)}
+    as_cifar10 = np.array([number.get(name, -1) for name in wanted])
     kept = []
     for part in (train, test):
         y = as_cifar10[part.y]
@@ -262,11 +255,6 @@ def read_stl10(*, root: str | Path | None = None, classes: str = "cifar10") -> D
         remark=f"classes as in CIFAR-10; left out {left_out:,} images of {', '.join(alien)}; "
         f"no images of {', '.join(absent)}",
     )
-
-
-def _cifar10_label(name: str) -> int:
-    name = _CIFAR10_NAME.get(name, name)
-    return CIFAR10_CLASSES.index(name) if name in CIFAR10_CLASSES else -1
 
 
 def _class_names(file: Path) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import gzip
 import struct
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from latecomer.eval.datasets.reader import (
     reading,
     require_file,
 )
+
+_DIGITS = tuple("0123456789")
 
 
 def read_digits() -> Dataset:
@@ -40,7 +43,7 @@ def read_digits() -> Dataset:
         (dots.reshape(-1, 1, 8, 8) / 16).astype(np.float32),
         y,
         provenance="scikit-learn's load_digits (UCI optical recognition of handwritten digits)",
-        class_names=tuple(str(digit) for digit in range(10)),
+        class_names=_DIGITS,
     )
 
 
@@ -94,8 +97,7 @@ def read_mnist(*, root: str | Path | None = None) -> Dataset:
     InputError
         A file is absent, damaged or not what its name says.
     """
-    digits = tuple(str(digit) for digit in range(10))
-    return _read("mnist", ("MNIST/raw", "mnist", "."), root, digits)
+    return _read("mnist", ("MNIST/raw", "mnist", "."), root, _DIGITS)
 
 
 def read_fashion_mnist(*, root: str | Path | None = None) -> Dataset:
@@ -170,9 +172,7 @@ def read_idx(file: Path, n_axes: int) -> NDArray[np.uint8]:
             if len(header) < 4 + 4 * n_axes:
                 raise InputError("is cut short within its header")
             sides = struct.unpack(f">{n_axes}I", header[4:])
-            claimed = 1
-            for side in sides:
-                claimed *= side
+            claimed = prod(sides)
             if not 0 < claimed < _MOST:
                 raise InputError(f"must hold at least one sample and less than 4 GiB, got {sides}")
             content = bytearray()
