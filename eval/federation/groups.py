@@ -237,16 +237,9 @@ def build_federation(settings: FederationSettings) -> Federation:
         clients = make_clients(dataset.x, dataset.y, rows, scale, store=store)
         return Group(name, "none", None, clients)
 
-    def shifted(name: str, made: Sequence[Population]) -> tuple[Group, ...]:
-        return tuple(
-            Group(
-                name,
-                one.shift,
-                one.severity,
-                make_clients(one.x, one.y, one.rows, scale, store=store),
-            )
-            for one in made
-        )
+    def shifted(name: str, one: Population) -> Group:
+        clients = make_clients(one.x, one.y, one.rows, scale, store=store)
+        return Group(name, one.shift, one.severity, clients)
 
     novel, certified = _shifted(dataset, split, settings)
     return Federation(
@@ -256,10 +249,10 @@ def build_federation(settings: FederationSettings) -> Federation:
         certification=group("certification", split.certification),
         novel=group("novel", split.novel),
         validation=group("seen", _judged_by_validation(split.seen)),
-        shifted=shifted("novel", novel),
+        shifted=tuple(shifted("novel", one) for one in novel),
         lacks=tuple(lack for one in novel for lack in one.lacks),
         data_hash=combined_hash(dataset.content_hash, novel),
-        shifted_certification=shifted("certification", certified),
+        shifted_certification=tuple(shifted("certification", one) for one in certified),
         populations=novel,
     )
 
