@@ -1,9 +1,8 @@
 """How far clients are from the seen ones: by their labels, and by a domain classifier."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,26 +107,26 @@ def _judged(x: Floats, domain: Ints, classifier: str, rng: np.random.Generator) 
 
     most = min(_FOLDS, *np.bincount(domain).tolist())
     folds = StratifiedKFold(most, shuffle=True, random_state=int(rng.integers(2**31)))
+    fit = _fit_linear if classifier == "linear" else _fit_mlp
     said = np.empty_like(domain)
     # One thread: faster on samples this small, and identical results on any number of cores.
     # Settings of the classifiers are ours and need no check in every fold; samples are checked.
     with threadpool_limits(1), config_context(skip_parameter_validation=True):
         for train, held_out in folds.split(x, domain):
-            said[held_out] = _JUDGES[classifier](x[train], domain[train], x[held_out], rng)
+            said[held_out] = fit(x[train], domain[train], rng).predict(x[held_out])
     return said
 
 
-def _linear(x: Floats, domain: Ints, held_out: Floats, rng: np.random.Generator) -> Ints:
+def _fit_linear(x: Floats, domain: Ints, rng: np.random.Generator) -> Any:
     from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    scale = StandardScaler().fit(x)
     judge = LogisticRegression(class_weight="balanced", max_iter=1000)
-    said: Ints = judge.fit(scale.transform(x), domain).predict(scale.transform(held_out))
-    return said
+    return make_pipeline(StandardScaler(), judge).fit(x, domain)
 
 
-def _mlp(x: Floats, domain: Ints, held_out: Floats, rng: np.random.Generator) -> Ints:
+def _fit_mlp(x: Floats, domain: Ints, rng: np.random.Generator) -> Any:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
@@ -140,13 +139,7 @@ def _mlp(x: Floats, domain: Ints, held_out: Floats, rng: np.random.Generator) ->
     judge = MLPClassifier((_MLP_WIDTH,), alpha=0.01, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # early stopping only costs power
-        fitted = make_pipeline(StandardScaler(), judge).fit(x[even], domain[even])
-    said: Ints = fitted.predict(held_out)
-    return said
-
-
-_JUDGES: Mapping[str, Callable[[Floats, Ints, Floats, np.random.Generator], Ints]]
-_JUDGES = MappingProxyType({"linear": _linear, "mlp": _mlp})
+        return make_pipeline(StandardScaler(), judge).fit(x[even], domain[even])
 
 
 def _flat(name: str, x: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -158,7 +151,7 @@ def _flat(name: str, x: ArrayLike, rng: np.random.Generator) -> NDArray[np.float
     return array.reshape(len(array), -1).astype(np.float64)
 
 
-_SMOOTHING: Mapping[str, float] = {"kl": 0.5, "js": 0.0, "hellinger": 0.0, "tv": 0.0}
+_SMOOTHING = {kind: 0.5 if kind == "kl" else 0.0 for kind in KINDS}
 
 
 def label_distances(counts: ArrayLike, others: ArrayLike) -> dict[str, NDArray[np.float64]]:
@@ -177,13 +170,11 @@ def label_distances(counts: ArrayLike, others: ArrayLike) -> dict[str, NDArray[n
     return {
         kind: np.asarray(
             [
-                divergence(
-                    novel_counts=row, train_counts=second, kind=kind, smoothing=_SMOOTHING[kind]
-                )
+                divergence(novel_counts=row, train_counts=second, kind=kind, smoothing=smoothing)
                 for row in first
             ]
         )
-        for kind in KINDS
+        for kind, smoothing in _SMOOTHING.items()
     }
 
 
@@ -207,12 +198,9 @@ def split_diagnostics(
         counts = np.bincount(y, minlength=n_classes)
         near = {
             kind: nearest(
-                novel_counts=counts,
-                train_counts=train_counts,
-                kind=kind,
-                smoothing=_SMOOTHING[kind],
+                novel_counts=counts, train_counts=train_counts, kind=kind, smoothing=smoothing
             )
-            for kind in KINDS
+            for kind, smoothing in _SMOOTHING.items()
         }
         by_tv = int(near["tv"].client)
         apart = a_distance(x, seen[by_tv][0], seed=i, classifier=classifier)
