@@ -112,7 +112,8 @@ def _doubtful(cells: Mapping[str, Any], names: Sequence[str]) -> list[str]:
             " or devices, list the columns to learn from under features"
         )
     over = averaged_over(names)
-    counted = next((one for one in names if _counted(cells[one])), None) if not over else None
+    many = [one for one in names if not over and len(cells[one]) >= _FEW_ROWS]
+    counted = next((one for one in many if counts_rows(cells[one])), None)
     if over or counted:
         why = "" if over else ", though it counts the rows"
         notes.append(f"warning: the column {over or counted!r} was taken as a feature{why}")
@@ -133,10 +134,6 @@ def same_as_label(
             said = f"the column {name!r} was taken as a feature, and says every row's label"
             return (f"warning: {said}",)
     return ()
-
-
-def _counted(cells: Any) -> bool:
-    return len(cells) >= _FEW_ROWS and counts_rows(cells)
 
 
 def unread_owner(cells: Mapping[str, Any]) -> tuple[str, ...]:

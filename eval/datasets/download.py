@@ -223,7 +223,9 @@ class _Getter:
             self.continued |= start > 0
             length = int(response.headers.get("Content-Length") or 0)
             total = start + length if length else self._archive.size
-            self._check_space(total - start)
+            needed, free = total - start, shutil.disk_usage(self.part.parent).free
+            if needed > free:
+                raise OSError(errno.ENOSPC, f"{needed:,} bytes needed, {free:,} free")
             done = start
             with self.part.open("ab" if start else "wb") as stream:
                 for block in response.iter_content(_BLOCK):
@@ -232,11 +234,6 @@ class _Getter:
                     if self._on_bytes is not None:
                         self._on_bytes(self._archive.file, done, total)
             return not length or done >= start + length
-
-    def _check_space(self, needed: int) -> None:
-        free = shutil.disk_usage(self.part.parent).free
-        if needed > free:
-            raise OSError(errno.ENOSPC, f"{needed:,} bytes needed, {free:,} free")
 
 
 def _total(content_range: str) -> int | None:

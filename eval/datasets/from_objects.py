@@ -39,7 +39,12 @@ def from_samples(
     sample, or each client's sample numbers (other samples are left out). A sample of another form,
     or that differs when it is read again, is refused.
     """
-    count = _count(source)
+    if not _is_sequence(source):
+        raise InputError(
+            "must be a map-style Dataset, with len() and samples (x, y, client) under [i], got "
+            f"{type(source).__name__}"
+        )
+    count = len(source)
     owners = None if client is None else _owners(client, count)
     rows = range(count) if owners is None else sorted(owners)
     if not len(rows):
@@ -62,15 +67,6 @@ def from_samples(
         class_names=class_names,
         provenance=provenance,
         tokens=tokens,
-    )
-
-
-def _count(source: Any) -> int:
-    if _is_sequence(source):
-        return len(source)
-    raise InputError(
-        "must be a map-style Dataset, with len() and samples (x, y, client) under [i], got "
-        f"{type(source).__name__}"
     )
 
 

@@ -340,7 +340,8 @@ def load_frame(compressed: bytes) -> dict[str, NDArray[Any]]:
     for block in blocks:
         if not isinstance(block, _Block):
             raise InputError("holds a frame without its columns")
-        values = _values(block.values)
+        values = block.values
+        values = _frame_numbers(values) if isinstance(values, _Numbers) else _texts(values)
         places = _places(block.places, len(columns))
         if values.ndim != 2 or len(values) != len(places):
             raise InputError("holds a block of columns whose shape does not fit its places")
@@ -348,10 +349,6 @@ def load_frame(compressed: bytes) -> dict[str, NDArray[Any]]:
     if set(held) != set(columns) or len({len(column) for column in held.values()}) != 1:
         raise InputError("holds columns that are missing or unequally long")
     return {column: held[column] for column in columns}
-
-
-def _values(values: Any) -> NDArray[Any]:
-    return _frame_numbers(values) if isinstance(values, _Numbers) else _texts(values)
 
 
 def _texts(values: Any) -> NDArray[Any]:
@@ -384,14 +381,12 @@ def _frame_numbers(values: _Numbers) -> NDArray[Any]:
 
 def _places(places: Any, width: int) -> list[int]:
     """Return which columns a block holds."""
-    if isinstance(places, _Places):
-        if not all(type(end) is int for end in places.range) or places.range[2] < 1:
-            raise InputError("holds a block of columns without its places")
-        listed = list(range(*places.range)[: width + 1])
-    elif isinstance(places, _Numbers):
-        listed = _frame_numbers(places).reshape(-1).tolist()
-    else:
-        raise InputError("holds a block of columns without its places")
+    listed: list[Any] = [None]
+    match places:
+        case _Places(range=ends) if all(type(end) is int for end in ends) and ends[2] > 0:
+            listed = list(range(*ends)[: width + 1])
+        case _Numbers():
+            listed = _frame_numbers(places).reshape(-1).tolist()
     if not all(type(place) is int and 0 <= place < width for place in listed):
         raise InputError("holds a block of columns without its places")
     return listed
