@@ -19,7 +19,6 @@ from latecomer.eval.federation.distances import label_distances, split_diagnosti
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.settings.cell import FederationSettings
 from latecomer.eval.shifts.kinds.declaration import unit_floats
-from latecomer.eval.shifts.other_data_set import Lack
 from latecomer.eval.shifts.populations import (
     Population,
     combined_hash,
@@ -74,8 +73,6 @@ class Federation:
         The seen clients with their validation data as query; empty unless every client has some.
     shifted : tuple of Group
         New clients under every shift and severity of the study.
-    lacks : tuple of Lack
-        New clients that another data set could not fill completely, and why.
     data_hash : str
         Hash of the data set and of the other data sets and functions that shifts use.
     shifted_certification : tuple of Group
@@ -91,7 +88,6 @@ class Federation:
     novel: Group
     validation: Group
     shifted: tuple[Group, ...]
-    lacks: tuple[Lack, ...] = ()
     data_hash: str = ""
     shifted_certification: tuple[Group, ...] = ()
     populations: tuple[Population, ...] = ()
@@ -250,7 +246,6 @@ def build_federation(settings: FederationSettings) -> Federation:
         novel=group("novel", split.novel),
         validation=group("seen", _judged_by_validation(split.seen)),
         shifted=tuple(shifted("novel", one) for one in novel),
-        lacks=tuple(lack for one in novel for lack in one.lacks),
         data_hash=combined_hash(dataset.content_hash, novel),
         shifted_certification=tuple(shifted("certification", one) for one in certified),
         populations=novel,
@@ -295,14 +290,11 @@ def split_facts(
             rows += [{**group.condition(), **fact} for fact in facts]
     rows += [
         {
-            "group": "novel",
-            "shift": lack.shift,
-            "client": lack.client,
-            "metric": "samples_missing",
-            "value": lack.n_samples,
-            "message": lack.message,
+            **{"group": "novel", "shift": lack.shift, "client": lack.client},
+            **{"metric": "samples_missing", "value": lack.n_samples, "message": lack.message},
         }
-        for lack in federation.lacks
+        for one in federation.populations
+        for lack in one.lacks
     ]
     rows += [
         {
