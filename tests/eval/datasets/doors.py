@@ -8,6 +8,16 @@ from latecomer.eval.datasets import load_dataset
 from latecomer.eval.datasets.from_objects import clients_from
 
 
+class Runs:
+    """What a hostile pickle is made of: unpickled, it makes a call."""
+
+    def __init__(self, call, *arguments):
+        self.reduced = call, arguments
+
+    def __reduce__(self):
+        return self.reduced
+
+
 def refusal(call, *given, **asked):
     """Return the one line with which a call refuses what it is given."""
     with pytest.raises(InputError) as caught:
@@ -65,3 +75,18 @@ def arrays(frame, folder):
     samples, pairs = (list(zip(x, y, *more, strict=True)) for more in ([frame.client], []))
     yield "samples", lambda: clients_from(samples)
     yield "client of each", lambda: clients_from(pairs, client=list(frame.client))
+
+
+def three_rounds(data, **split):
+    """Return the configuration of a cell of PeFLL that is trained for three rounds."""
+    return {
+        "study": "smoke",
+        "kind": "method",
+        "data": data,
+        "split": {"seed": 0, "query": 0.25, "validation": 0.0, **split},
+        "model": {"target": "auto", "encoder": "auto", "hypernetwork": {"hidden": 1, "width": 8}},
+        "method": {"name": "pefll", "label": "pefll"},
+        "train": {"rounds": 3, "cohort": 2, "local_steps": 2, "batch_size": 4},
+        "evaluation": {"classes": "all"},
+        "seed": 0,
+    }

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from doors import outcome, refusal
+from doors import Runs, outcome, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -56,16 +56,6 @@ FILES = {
 CASES = [(kind, file) for kind, files in FILES.items() for file in files]
 TEXT_OR_LIST = ("batches.meta.txt", "names.txt")  # a further letter changes a name, no length
 OPEN_ENDED = (".png", ".zip", ".npz", ".csv")  # may be followed by bytes that mean nothing
-
-
-class Touch:
-    """What a hostile pickle is made of: unpickled, it makes a file."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 @pytest.fixture
@@ -191,7 +181,9 @@ def test_a_training_set_that_is_also_the_test_set(refused):
 @pytest.mark.parametrize(("kind", "file"), CASES)
 def test_a_hostile_pickle_in_every_place(kind, file, refused, tmp_path):
     def damage(root):
-        (root / file).write_bytes(pickle.dumps({b"data": Touch(root / "ran")}, protocol=2))
+        (root / file).write_bytes(
+            pickle.dumps({b"data": Runs(Path.touch, root / "ran")}, protocol=2)
+        )
 
     refused(kind, damage)
     assert not (tmp_path / "ran").exists()
@@ -231,7 +223,7 @@ def test_pickles_that_ask_for_more_than_data(content, monkeypatch):
 
 
 def test_a_pickle_is_not_run_and_says_what_it_asked_for(tmp_path):
-    content = pickle.dumps({b"data": Touch(tmp_path / "ran")}, protocol=2)
+    content = pickle.dumps({b"data": Runs(Path.touch, tmp_path / "ran")}, protocol=2)
     assert b"touch" in content
     assert "which no CIFAR file needs" in refusal(load_cifar_pickle, content)
     assert not (tmp_path / "ran").exists()

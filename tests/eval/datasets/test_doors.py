@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from doors import written
+from doors import three_rounds, written
 from PIL import Image
 
 from latecomer import clients_from
@@ -204,17 +204,7 @@ def test_numbers_of_clients_are_saved_as_numbers_and_texts_as_texts(ids, tmp_pat
 
 
 def rows_of(data):
-    config = {
-        "study": "smoke",
-        "kind": "method",
-        "data": data,
-        "split": {"kind": "natural", "seed": 0, "query": 0.25, "validation": 0.0, "novel": 2},
-        "model": {"target": "auto", "encoder": "auto", "hypernetwork": {"hidden": 1, "width": 8}},
-        "method": {"name": "pefll", "label": "pefll"},
-        "train": {"rounds": 3, "cohort": 2, "local_steps": 2, "batch_size": 4},
-        "seed": 0,
-    }
-    return evaluate_cell(config).rows
+    return evaluate_cell(three_rounds(data, kind="natural", novel=2)).rows
 
 
 @pytest.mark.slow

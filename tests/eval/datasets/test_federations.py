@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from doors import refusal
+from doors import Runs, refusal
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets.readers import federations
@@ -166,14 +166,6 @@ def test_the_csv_is_the_same_data(place, wheel, tmp_path) -> None:
 def test_without_the_wheel_the_csv_below_the_root_of_all_data_is_read(no_wheel, tmp_path) -> None:
     write_csv(tmp_path / "VerbAgg.csv")
     assert len(read_federation(small())) == 5
-
-
-class Runs:
-    def __init__(self, call, *arguments):
-        self.reduced = call, arguments
-
-    def __reduce__(self):
-        return self.reduced
 
 
 def set_class_attributes(module, name):

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from doors import refusal
+from doors import Runs, refusal
 
 from latecomer.errors import InputError
 from latecomer.eval.datasets import load_dataset
@@ -17,9 +17,7 @@ from latecomer.eval.datasets.restricted_pickle import load_arrays, load_boxed
 SIZES = {"train": 6, "test": 3}
 
 
-class Bomb:
-    def __reduce__(self):
-        return os.mkdir, ("exploded",)
+BOMB = Runs(os.mkdir, "exploded")
 
 
 def saved(file, held):
@@ -97,7 +95,7 @@ def test_files_of_both_generations_of_numpy_are_read(module, order):
 def test_a_bomb_is_not_lit(protocol, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for load_one in (load_arrays, load_boxed):
-        for held in (Bomb(), {"data_indices": [Bomb()]}, np.array({"x": Bomb()}, object)):
+        for held in (BOMB, {"data_indices": [BOMB]}, np.array({"x": BOMB}, object)):
             with pytest.raises(InputError):
                 load_one(pickle.dumps(held, protocol), "partition")
     assert not (tmp_path / "exploded").exists()
@@ -106,7 +104,7 @@ def test_a_bomb_is_not_lit(protocol, tmp_path, monkeypatch):
 def test_a_bomb_in_pfllibs_place_is_named(pfllib, monkeypatch):
     folder, _ = pfllib
     monkeypatch.chdir(folder)
-    saved(folder / "train" / "0.npz", {"x": Bomb(), "y": np.zeros(2, int)})
+    saved(folder / "train" / "0.npz", {"x": BOMB, "y": np.zeros(2, int)})
     with pytest.raises(
         InputError, match=r"train/0\.npz: asks for .*mkdir.*: nothing of it was run"
     ):
@@ -266,7 +264,7 @@ def test_fl_bench_on_a_publishers_files(small_files, tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (dealt(Bomb()), "partition.pkl: asks for .*mkdir.*: nothing of it was run"),
+        (dealt(BOMB), "partition.pkl: asks for .*mkdir.*: nothing of it was run"),
         (dealt({"train": [0, 1], "test": [1]}), "deals row 1 more than once"),
         (
             dealt({"train": [0, 12], "test": [1]}),

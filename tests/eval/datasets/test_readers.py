@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from doors import refusal
+from doors import refusal, three_rounds
 from PIL import Image
 
 from latecomer.errors import InputError
@@ -232,17 +232,7 @@ SPLITS = {
 @pytest.mark.parametrize("kind", SPLITS)
 def test_a_study_of_three_rounds(kind, small_files, tmp_path):
     rounds = []
-    config = {
-        "study": "smoke",
-        "kind": "method",
-        "data": small_files(kind, tmp_path),
-        "split": {"seed": 0, "query": 0.25, "validation": 0.0, "novel": 1} | SPLITS[kind],
-        "model": {"target": "auto", "encoder": "auto", "hypernetwork": {"hidden": 1, "width": 8}},
-        "method": {"name": "pefll", "label": "pefll"},
-        "train": {"rounds": 3, "cohort": 2, "local_steps": 2, "batch_size": 4},
-        "evaluation": {"classes": "all"},
-        "seed": 0,
-    }
+    config = three_rounds(small_files(kind, tmp_path), novel=1, **SPLITS[kind])
     outcome = evaluate_cell(config, rounds.append)
     assert [log.round for log in rounds] == [0, 1, 2]
     rows = pd.DataFrame([make_row(**row) for row in outcome.rows])
