@@ -24,6 +24,12 @@ def fresh_of(split, n_clients, seed, data=DIGITS):
     return drawn_clients(data, split.law, n_clients, first, 0.25, 0.2, rng)
 
 
+def small(seed, **given):
+    """Split by class sets of two, twenty training samples a client."""
+    asked = {"kind": "environment", "classes_per_client": 2, "samples_per_client": 20, **given}
+    return make_split(DIGITS, seed=seed, **asked)
+
+
 def rows_of(clients):
     return np.concatenate([client.rows("all") for client in clients])
 
@@ -112,17 +118,7 @@ def test_scores_of_held_out_clients_are_exchangeable_with_fresh_ones():
     rng = np.random.default_rng(0)
     ranks = {"certification": np.zeros(10), "novel": np.zeros(10)}
     for seed in range(400):
-        split = make_split(
-            DIGITS,
-            kind="environment",
-            clients=12,
-            certify=1,
-            novel=1,
-            classes_per_client=2,
-            held_out=0.3,
-            samples_per_client=20,
-            seed=seed,
-        )
+        split = small(seed, clients=12, certify=1, novel=1, held_out=0.3)
         fresh = scores(fresh_of(split, 9, 1000 + seed))
         for name in ranks:
             own = scores(getattr(split, name))[0]
@@ -135,16 +131,11 @@ def test_scores_of_held_out_clients_are_exchangeable_with_fresh_ones():
 @pytest.mark.slow
 def test_held_out_clients_are_independent_of_each_other():
     # In a finite pool of clients two scores are negatively dependent; independent draws are not.
-    first, second = [], []
+    pairs = []
     for seed in range(600):
-        split = make_split(
-            DIGITS, kind="environment", clients=12, novel=2, classes_per_client=2, held_out=0.3,
-            samples_per_client=20, seed=seed,
-        )  # fmt: skip
-        pair = scores(split.novel)
-        first.append(pair[0])
-        second.append(pair[1])
-    assert abs(stats.pearsonr(first, second).statistic) < 4 / np.sqrt(600)
+        split = small(seed, clients=12, novel=2, held_out=0.3)
+        pairs.append(scores(split.novel))
+    assert abs(stats.pearsonr(*np.transpose(pairs)).statistic) < 4 / np.sqrt(600)
 
 
 @pytest.mark.slow
@@ -152,10 +143,7 @@ def test_a_certificate_covers_the_mean_of_fresh_clients():
     # Nominal failure probability 0.1; product bound on 20 clients, 200 splits.
     missed = 0
     for seed in range(200):
-        split = make_split(
-            DIGITS, kind="environment", clients=30, certify=20, classes_per_client=2,
-            held_out=0.5, samples_per_client=20, seed=seed,
-        )  # fmt: skip
+        split = small(seed, clients=30, certify=20, held_out=0.5)
         bound = float(product(losses=scores(split.certification), delta=0.1))
         missed += scores(fresh_of(split, 200, seed)).mean() > bound
     assert missed <= stats.binom.ppf(0.999, 200, 0.1)

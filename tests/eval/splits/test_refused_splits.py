@@ -41,18 +41,12 @@ IMPOSSIBLE = [
     ({"reserve": "0.2"}, "got '0.2'"),
     ({"seed": -1}, "split.seed: must be greater than or equal to 0, got -1"),
     ({"kind": "dirichlet"}, "split.alpha must be given"),
-    (
-        {"kind": "dirichlet", "alpha": 0},
-        "split.alpha: must be greater than 0, got 0",
-    ),
+    ({"kind": "dirichlet", "alpha": 0}, "split.alpha: must be greater than 0, got 0"),
     (
         {"kind": "dirichlet", "alpha": 1, "clients": 500},
         "in 1..449 (1797 samples, at least 4 for each client)",
     ),
-    (
-        {"kind": "dirichlet", "alpha": 0.001, "clients": 440},
-        "after 100 draws",
-    ),
+    ({"kind": "dirichlet", "alpha": 0.001, "clients": 440}, "after 100 draws"),
     (
         {"shares": "unequal"},
         "split.shares: must be 'equal', 'uniform' or 'uniform_and_one_unused', got 'unequal'",
@@ -62,19 +56,13 @@ IMPOSSIBLE = [
         {"kind": "pathological", "shards_per_client": 30},
         "split.shards_per_client must be a whole number in 1..29 (1797 samples for 60 clients)",
     ),
-    (
-        {"kind": "dirichlet", "alpha": 1, "form": "draw"},
-        "did you mean 'draws'?",
-    ),
+    ({"kind": "dirichlet", "alpha": 1, "form": "draw"}, "did you mean 'draws'?"),
     (
         {"kind": "dirichlet", "alpha": 1, "samples_per_client": 9},
         "split.samples_per_client is for form=draws",
     ),
     (
-        {
-            **{"kind": "dirichlet", "alpha": 1, "form": "draws"},
-            "samples_per_client": 30,
-        },
+        {**{"kind": "dirichlet", "alpha": 1, "form": "draws"}, "samples_per_client": 30},
         "split.samples_per_client must be a whole number in 2..29",
     ),
     ({"kind": "coarse"}, "needs data with superclasses"),
@@ -86,10 +74,7 @@ IMPOSSIBLE = [
     ({"kind": "environment", "samples_per_client": 900}, "split.samples_per_client must be a"),
     ({"kind": "environment", "held_out": 1.0}, "split.held_out: must be less than 1, got 1.0"),
     ({"kind": "environment", "novel": 5, "held_out": 0.001}, "leave 0 samples of some class"),
-    (
-        {"kind": "environment", "min_samples": 5},
-        "split.min_samples is no setting of",
-    ),
+    ({"kind": "environment", "min_samples": 5}, "split.min_samples is no setting of"),
     ({"kind": "natural"}, "needs data with an array client"),
     ({"kind": "natural", "reserve": 0.2}, "split.reserve must be 0"),
 ]

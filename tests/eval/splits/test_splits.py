@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from doors import refusal
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -21,14 +20,8 @@ def toy(n=600, n_classes=6, seed=0, client=None, test=None):
     )
 
 
-def roles(client):
-    return {"support": client.support, "validation": client.validation, "query": client.query}
-
-
-def check_disjoint(split, *, reserved=True):
-    rows = [r for client in split.clients for r in roles(client).values()]
-    rows += list(split.reserve) if reserved else []
-    everything = np.concatenate(rows)
+def check_disjoint(split):
+    everything = np.concatenate([*(client.rows("all") for client in split.clients), *split.reserve])
     assert len(np.unique(everything)) == len(everything)
 
 
@@ -39,29 +32,19 @@ def check_livable(clients):
     assert len({client.id for client in clients}) == len(clients)
 
 
+def of(kind, **options):
+    return st.fixed_dictionaries({"kind": st.just(kind), **options})
+
+
+SHARES = st.sampled_from(["equal", "uniform", "uniform_and_one_unused"])
+FORMS = st.sampled_from(["shares", "draws"])
 SETTINGS = st.one_of(
-    st.fixed_dictionaries(
-        {
-            "kind": st.just("by_class"),
-            "classes_per_client": st.integers(1, 6),
-            "shares": st.sampled_from(["equal", "uniform", "uniform_and_one_unused"]),
-        }
-    ),
-    st.fixed_dictionaries(
-        {"kind": st.just("pathological"), "shards_per_client": st.integers(1, 4)}
-    ),
-    st.fixed_dictionaries(
-        {
-            "kind": st.just("dirichlet"),
-            "alpha": st.floats(0.01, 100),
-            "form": st.sampled_from(["shares", "draws"]),
-        }
-    ),
-    st.fixed_dictionaries(
-        {"kind": st.just("coarse"), "superclasses_per_client": st.integers(1, 3)}
-    ),
-    st.fixed_dictionaries({"kind": st.just("iid")}),
-    st.fixed_dictionaries({"kind": st.just("natural")}),
+    of("by_class", classes_per_client=st.integers(1, 6), shares=SHARES),
+    of("pathological", shards_per_client=st.integers(1, 4)),
+    of("dirichlet", alpha=st.floats(0.01, 100), form=FORMS),
+    of("coarse", superclasses_per_client=st.integers(1, 3)),
+    of("iid"),
+    of("natural"),
 )
 
 
@@ -147,7 +130,7 @@ def test_same_seed_same_split_other_seed_another(options):
     def rows(seed):
         split = make_split(DIGITS, novel=0.2, reserve=0.2, seed=seed, **options)
         new = deal_extrapolated(DIGITS, split, alpha=0.1, seed=seed, n_clients=12)
-        return split.content_hash, [r.tolist() for c in new for r in roles(c).values()]
+        return split.content_hash, [c.rows("all").tolist() for c in new]
 
     assert rows(3) == rows(3)
     assert rows(3)[0] != rows(4)[0]
@@ -264,14 +247,6 @@ def test_natural_clients_keep_their_numbers_and_their_samples():
         for c in make_split(data, kind="natural", clients=12, seed=seed).clients
     }
     assert len(drawn) > 20
-
-
-def test_natural_clients_too_small_are_refused_or_left_out_by_name():
-    data = toy(100, client=np.r_[np.zeros(50, int), np.ones(49, int), 2])
-    assert "1 of 3 clients hold too few samples" in refusal(make_split, data, kind="natural")
-    split = make_split(data, kind="natural", min_samples=5)
-    assert split.left_out == (2,)
-    assert sorted(c.id for c in split.clients) == [0, 1]
 
 
 @pytest.mark.parametrize(
