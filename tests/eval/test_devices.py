@@ -3,7 +3,6 @@
 import json
 import socket
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -34,7 +33,6 @@ from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study, settled
 from latecomer.models.methods import METHODS
 
-HERE = Path(__file__).parent
 STUDY = {
     "study": "tiny",
     "data": {"name": "digits"},
@@ -50,9 +48,7 @@ def on(device):
 
 
 @pytest.fixture
-def double(tmp_path, monkeypatch, here):
-    monkeypatch.syspath_prepend(str(HERE))
-    monkeypatch.setenv("LATECOMER_TEST_LOG", str(tmp_path / "log"))
+def double(log, here):
     return {"executor": here, "evaluate": "cell_doubles:work"}
 
 
