@@ -70,18 +70,6 @@ def test_a_row_number_without_a_name_is_no_feature():
     assert clients_from(right).content_hash == data.content_hash
 
 
-@pytest.mark.parametrize("name", ["Unnamed: 0", "__index_level_0__", "index", "id", "...1", " "])
-def test_columns_that_number_rows_are_no_features(tmp_path, name):
-    frame = FRAME.assign(client=["x", "x", "y", "y"])
-    frame.insert(0, name, range(4))
-    for door, make in tables(frame, tmp_path):
-        if door == "features" and name in ("index", "id"):
-            continue  # a file of features alone: every named column is one
-        data = make()
-        assert (door, data.x.shape) == (door, (4, 2))
-    assert "left out" in clients_from(frame).notes[0]
-
-
 def test_a_column_called_id_that_counts_nothing_is_a_feature():
     assert clients_from(FRAME.assign(id=[3, 1, 4, 1])).feature_names == ("a", "b", "id")
 
