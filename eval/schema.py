@@ -71,12 +71,6 @@ def _auto_or_depth(value: Any) -> Any:
     return value
 
 
-def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    if any(one in values[:place] for place, one in enumerate(values)):
-        raise ValueError("must not repeat an entry")
-    return values
-
-
 @dataclass(frozen=True)
 class Legal:
     """What a checked kind of value may be, in words for people; it checks nothing itself."""
@@ -114,7 +108,9 @@ def sequence(value: Any) -> Any:
     """Accept a list without repeated entries."""
     if not isinstance(value, (list, tuple)):
         raise ValueError("must be a list")
-    return _distinct(tuple(value))
+    if any(one in value[:place] for place, one in enumerate(value)):
+        raise ValueError("must not repeat an entry")
+    return tuple(value)
 
 
 @dataclass(frozen=True)

@@ -102,17 +102,14 @@ def _sample(source: Any, row: int, parts: int) -> tuple[Any, ...]:
         sample = source[row]
         if isinstance(sample, tuple | list) and len(sample) >= parts:
             x = sample[0]
-            return (x if _is_file_or_picture(x) else np.asarray(x).copy(), *sample[1:parts])
+            is_picture = isinstance(x, str | Path | bytes) or hasattr(x, "getexif")
+            return (x if is_picture else np.asarray(x).copy(), *sample[1:parts])
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise InputError(f"sample {row} cannot be read: {said}") from error
     wanted = "(x, y)" if parts == 2 else "(x, y, client), or client be given"
     got = f"{len(sample)} parts" if isinstance(sample, tuple | list) else type(sample).__name__
     raise InputError(f"sample {row} must be {wanted}, got {got}")
-
-
-def _is_file_or_picture(x: Any) -> bool:
-    return isinstance(x, str | Path | bytes) or hasattr(x, "getexif")
 
 
 def _inputs(inputs: list[Any], layout: str | None) -> NDArray[Any]:

@@ -87,7 +87,10 @@ def write_artifact(folder: str | Path, name: str, artifact: Artifact) -> Path:
         np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
         data, suffix = buffer.getvalue(), ".npz"
     if artifact.table is not None:
-        data, suffix = _table_text(name, artifact.table), ".csv"
+        if any(record.keys() != artifact.table[0].keys() for record in artifact.table):
+            raise TypeError(f"artifact {name!r}: records differ in their columns")
+        table = pd.DataFrame(list(artifact.table), dtype=object)
+        data, suffix = table.to_csv(index=False, lineterminator="\n"), ".csv"
     path = Path(folder) / f"{name}{suffix}"
     manifest = {
         "kind": artifact.kind,
@@ -98,12 +101,6 @@ def write_artifact(folder: str | Path, name: str, artifact: Artifact) -> Path:
     write_atomic(path, data)
     write_atomic(path.with_name(name + _MANIFEST), json.dumps(manifest, indent=1) + "\n")
     return path
-
-
-def _table_text(name: str, table: Sequence[Mapping[str, Any]]) -> str:
-    if any(record.keys() != table[0].keys() for record in table):
-        raise TypeError(f"artifact {name!r}: records differ in their columns")
-    return pd.DataFrame(list(table), dtype=object).to_csv(index=False, lineterminator="\n")
 
 
 def _read_table(path: Path) -> list[dict[str, Any]]:

@@ -62,7 +62,12 @@ def ordered_by_groups(
     are a uniform sample of C, in uniform order. Returns the clients by role, seen ones first,
     the numbers of seen, certified and new ones, and names and sizes of groups measured beside.
     """
-    group = np.array(_groups_of(dataset))[filling.ids[order]]
+    if not dataset.group:
+        raise InputError(
+            "split.certify_groups and split.novel_groups need clients in groups: data.group names "
+            "the column"
+        )
+    group = np.array(dataset.group)[filling.ids[order]]
     held = _listed("novel_groups", settings.novel_groups, group)
     certified = _listed("certify_groups", settings.certify_groups, group)
     certified = certified or tuple(name for name in np.unique(group).tolist() if name not in held)
@@ -81,12 +86,12 @@ def ordered_by_groups(
     if outside:
         n_novel = n_novel or len(drawn) - n_certify
     _check_sizes(n_certify, n_novel, len(drawn), certified, others_train=outside or len(other) > 0)
-    seen = np.concatenate([drawn[n_certify + n_novel :] if not outside else drawn[:0], other])
+    measured, rest = np.split(drawn, [n_certify + n_novel])
+    seen, unused = (other, rest) if outside else (np.concatenate([rest, other]), rest[:0])
     if not len(seen):
         raise InputError(_ALL_HELD)
-    unused = drawn[n_certify + n_novel :] if outside else drawn[:0]
     held_back = [] if outside else [order[group == name] for name in held]
-    made = only(filling, np.concatenate([seen, drawn[: n_certify + n_novel], *held_back]))
+    made = only(filling, np.concatenate([seen, measured, *held_back]))
     left_out = (*filling.left_out, *sorted(filling.ids[unused].tolist()))
     apart = tuple((name, len(own)) for name, own in zip(held, held_back, strict=False))
     if apart and not n_novel:
@@ -102,15 +107,6 @@ def amount(key: str, value: object, n_clients: int) -> int:
             raise InputError(f"{key}={value!r} of {n_clients} clients is not one client")
         return size
     return whole(key, value, 0, n_clients, " (or a decimal fraction in [0, 1))")
-
-
-def _groups_of(dataset: Dataset) -> tuple[str, ...]:
-    if not dataset.group:
-        raise InputError(
-            "split.certify_groups and split.novel_groups need clients in groups: data.group names "
-            "the column"
-        )
-    return dataset.group
 
 
 def _listed(key: str, asked: Sequence[str] | None, group: NDArray[np.str_]) -> tuple[str, ...]:

@@ -71,22 +71,20 @@ def read_parquet(*, path: str | Path, **roles: Any) -> Dataset:
         The file is absent or damaged, pyarrow is not installed, or a column is absent or holds
         something else.
     """
+    import pandas as pd
+
     file = given_path(path, "a Parquet file")
     with reading(file, "data.path"):
         require_file(file)
-        frame, about = _parquet_frame(file), f"Parquet file {file}"
+        try:
+            frame = pd.read_parquet(file)
+        except ImportError as error:
+            raise InputError(
+                "Parquet is read with pyarrow, which is not installed: "
+                "pip install 'latecomer[data]'"
+            ) from error
+        about = f"Parquet file {file}"
         return from_columns(columns_of(frame, file.stem, about, folder=file.parent), **roles)
-
-
-def _parquet_frame(file: Path) -> Any:
-    import pandas as pd
-
-    try:
-        return pd.read_parquet(file)
-    except ImportError as error:
-        raise InputError(
-            "Parquet is read with pyarrow, which is not installed: pip install 'latecomer[data]'"
-        ) from error
 
 
 READERS = (
