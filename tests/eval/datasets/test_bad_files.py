@@ -90,17 +90,19 @@ DAMAGED = [
 ]
 
 
+def rewritten(file, change):
+    """Damage a file by what makes other bytes of its own."""
+    return lambda root: (root / file).write_bytes(change((root / file).read_bytes()))
+
+
 @pytest.mark.parametrize(("kind", "file", "how"), DAMAGED)
 def test_bytes_that_are_not_the_publishers(kind, file, how, refused):
-    def damage(root):
-        (root / file).write_bytes(DAMAGE[how]((root / file).read_bytes()))
-
-    assert Path(file).name.split("-idx")[0] in refused(kind, damage)
+    assert Path(file).name.split("-idx")[0] in refused(kind, rewritten(file, DAMAGE[how]))
 
 
 @pytest.mark.parametrize(("kind", "file"), CASES)
 def test_empty(kind, file, refused):
-    message = refused(kind, lambda root: (root / file).write_bytes(b""))
+    message = refused(kind, rewritten(file, lambda _: b""))
     assert f"{file}: is empty" in message or f"{file}: is no zip archive" in message
 
 
@@ -172,8 +174,8 @@ def test_the_whole_mnist_with_its_halves_swapped(tmp_path):
 def test_a_training_set_that_is_also_the_test_set(refused):
     def damage(root):
         for part in ("images-idx3", "labels-idx1"):
-            train = root / "MNIST" / "raw" / f"train-{part}-ubyte"
-            train.with_name(f"t10k-{part}-ubyte").write_bytes(train.read_bytes())
+            folder = root / "MNIST" / "raw"
+            shutil.copy(folder / f"train-{part}-ubyte", folder / f"t10k-{part}-ubyte")
 
     assert "training and test set are the same images" in refused("mnist", damage)
 
@@ -240,12 +242,12 @@ def test_any_bytes_are_read_or_refused_in_one_line(content):
 def edit(change):
     """Damage a LEAF shard that stays JSON."""
 
-    def damage(root):
-        held = json.loads((root / LEAF[0]).read_text())
+    def changed(content):
+        held = json.loads(content)
         change(held, held["user_data"]["f0001_01"])
-        (root / LEAF[0]).write_text(json.dumps(held))
+        return json.dumps(held).encode()
 
-    return damage
+    return rewritten(LEAF[0], changed)
 
 
 @pytest.mark.parametrize(
@@ -273,21 +275,18 @@ def test_shards_that_are_json_but_not_leafs(change, words, refused):
 
 @pytest.mark.parametrize("content", [b"[]", b"3", b'"x"', b"null", b"{}", b'{"user_data": 3}'])
 def test_json_that_is_no_shard(content, refused):
-    refused("femnist", lambda root: (root / LEAF[1]).write_bytes(content))
+    refused("femnist", rewritten(LEAF[1], lambda _: content))
 
 
 def test_a_shard_that_occurs_twice(refused):
     def damage(root):
-        (root / LEAF[1]).write_bytes((root / LEAF[0]).read_bytes())
+        shutil.copy(root / LEAF[0], root / LEAF[1])
 
     assert "writer f0000_00 is in all_data_0" in refused("femnist", damage)
 
 
 def test_text_that_is_no_utf8_within_json(refused):
-    def damage(root):
-        content = (root / LEAF[0]).read_bytes()
-        (root / LEAF[0]).write_bytes(content.replace(b"f0001_01", b"f0001_\xff1"))
-
+    damage = rewritten(LEAF[0], lambda content: content.replace(b"f0001_01", b"f0001_\xff1"))
     assert Path(LEAF[0]).name in refused("femnist", damage)
 
 

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 from doors import Runs, refusal
 
@@ -122,9 +123,9 @@ def no_wheel(monkeypatch, tmp_path):
     monkeypatch.setenv("LATECOMER_DATA", str(tmp_path))
 
 
-def small(**changes):
+def small():
     """Declare the small table, whose fingerprint is read off it."""
-    one = replace(BY_NAME["verbagg"], rows=5, clients=3, **changes)
+    one = replace(BY_NAME["verbagg"], rows=5, clients=3)
     with pytest.raises(InputError, match="content hash must be") as refused:
         read_federation(replace(one, fingerprint=""))
     return replace(one, fingerprint=str(refused.value).rpartition(" ")[2])
@@ -132,11 +133,7 @@ def small(**changes):
 
 def write_csv(file):
     file.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
-        ",".join(TABLE),
-        *(",".join(map(str, row)) for row in zip(*TABLE.values(), strict=True)),
-    ]
-    file.write_text("\n".join(lines) + "\n", "utf-8")
+    pd.DataFrame(TABLE).to_csv(file, index=False)
 
 
 def test_a_file_of_the_wheel_is_read_without_pandas_or_numpy_running_any_of_it(wheel) -> None:

@@ -190,6 +190,11 @@ def test_damaged_artifacts_are_said_plainly(tmp_path):
     assert "no readable artifact" in refusal(read_artifact, path)
 
 
+def begin(folder, *cells):
+    (folder / "study.yaml").write_text("study: s\n")
+    (folder / "cells.json").write_text(json.dumps({"cells": cells}))
+
+
 def test_run_directories_are_read_or_refused(tmp_path):
     assert "no run directory" in refusal(load_run, tmp_path)
     (tmp_path / "study.yaml").write_text("study: s\n")
@@ -228,8 +233,7 @@ def test_run_directories_are_read_or_refused(tmp_path):
 
 
 def test_merged_rows_are_those_of_the_cells(tmp_path):
-    (tmp_path / "study.yaml").write_text("study: s\n")
-    (tmp_path / "cells.json").write_text(json.dumps({"cells": ["a"]}))
+    begin(tmp_path, "a")
     rows = [make_row(cell="a", metric="error", value=value) for value in (0.25, 0.5)]
     (tmp_path / "cells" / "a").mkdir(parents=True)
     write_rows(tmp_path / "cells" / "a" / "rows.csv", rows)
@@ -251,8 +255,7 @@ def test_merged_rows_are_those_of_the_cells(tmp_path):
 
 
 def test_a_run_that_goes_on_is_read_with_the_cells_that_ended(tmp_path):
-    (tmp_path / "study.yaml").write_text("study: s\n")
-    (tmp_path / "cells.json").write_text(json.dumps({"cells": ["c", "b", "a"]}))
+    begin(tmp_path, "c", "b", "a")
 
     def end(name, value, sign="done"):
         folder = tmp_path / "cells" / name
