@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -169,7 +170,7 @@ def certify_file(
     """
     if _certified_sum(locals()):
         return
-    source, sets_out = _files(file, report, against, sets, sets_score, sets_for, joint=joint)
+    source, wanted = _files(file, report, against, sets, sets_score, sets_for, joint=joint)
     losses, other, points = _scored(source, against, score, sets, by, order)
     certified = latecomer.certify_losses(
         losses,
@@ -191,8 +192,17 @@ def certify_file(
         joint=joint,
         trust=trust,
     )
-    made = _made(points, sets_out, sets, delta, sets_score, sets_for)
-    _show(certified, made, file, report, long=long, as_json=as_json)
+    _show(certified, _made(wanted, points, delta), file, report, long=long, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _SetsWanted:
+    """Sets of labels that are asked for: their level, what they rule out by, of what, and where."""
+
+    alpha: float
+    score: str
+    serve: str | None
+    out: str
 
 
 def _files(
@@ -204,8 +214,8 @@ def _files(
     serve: str | None,
     *,
     joint: bool,
-) -> tuple[Any, str]:
-    """Return what is read, and the file beside it that sets of labels are written to, if any."""
+) -> tuple[Any, _SetsWanted | None]:
+    """Return what is read, and the sets of labels that are written beside it, if any."""
     if file is None:
         raise InputError("missing argument 'FILE'")
     if report is not None:
@@ -216,14 +226,14 @@ def _files(
         for option, value in (("--sets-score", score), ("--sets-for", serve)):
             if value is not None:
                 raise InputError(f"{option} goes with --sets, got {option} {value} alone")
-        return source, ""
+        return source, None
     if joint:
         raise InputError("--joint cannot go with --sets, a statement at a level of its own")
     if file == "-":
         raise InputError("--sets needs FILE, beside which the sets are written, got -")
     sets_out = str(Path(file).with_suffix(".sets.csv"))
     output_file("--sets", sets_out, [file, against, serve, report])
-    return source, sets_out
+    return source, _SetsWanted(sets, score or "probability", serve, sets_out)
 
 
 def _scored(
@@ -246,21 +256,16 @@ def _scored(
 
 
 def _made(
-    points: "PointRows | None",
-    out: str,
-    alpha: float | None,
-    delta: float,
-    score: str | None,
-    serve: str | None,
+    wanted: _SetsWanted | None, points: "PointRows | None", delta: float
 ) -> "LabelSets | None":
     """Make the sets that are wanted from certified clients' points, and write them."""
-    if alpha is None or points is None:
+    if wanted is None or points is None:
         return None
     from latecomer.certify.predicted_sets import label_sets
 
-    kind = score or "probability"
-    made = label_sets(points, alpha=alpha, delta=delta, score=kind, serve=serve)
-    made.write(out)
+    level, score, serve = wanted.alpha, wanted.score, wanted.serve
+    made = label_sets(points, alpha=level, delta=delta, score=score, serve=serve)
+    made.write(wanted.out)
     return made
 
 
