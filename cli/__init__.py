@@ -5,9 +5,9 @@ saw, computes the theory's bounds on the very same models and renders one report
 heavy is imported on first use, so ``import latecomer`` costs nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from latecomer.extras import first_use, homes
+from latecomer.extras import front_door
 
 if TYPE_CHECKING:
     from latecomer.certify.losses import certify_losses as certify_losses
@@ -38,13 +38,7 @@ __all__ = [
     "watch_losses",
 ]
 
-_HOME = homes(__file__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return first_use(_HOME[name], name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_HOME, __getattr__, _ = front_door(__name__, __file__)
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from numbers import Integral, Real
@@ -210,13 +210,37 @@ def output_folder(key: str, path: str | os.PathLike[str], source: Path | None = 
         raise InputError(f"{key} must lie outside of {source}, which is only read, got {text}")
 
 
+def texts_in(settings: Any) -> Iterator[str]:
+    """Yield the texts in a study's settings."""
+    if isinstance(settings, str):
+        yield settings
+    elif isinstance(settings, Mapping | list | tuple):
+        for value in settings.values() if isinstance(settings, Mapping) else settings:
+            yield from texts_in(value)
+
+
 def named_files(settings: Any) -> list[str]:
     """List the texts in a study's settings that are the names of files: its data."""
+    return [text for text in texts_in(settings) if os.path.isfile(text)]
+
+
+def dotted(settings: Any, key: str = "") -> dict[str, Any]:
+    """Map dotted keys to values; lists of mappings are numbered, other lists stay whole.
+
+    >>> dotted({"train": {"rounds": 3}, "methods": [{"name": "fedavg"}], "seeds": [0, 1]})
+    {'train.rounds': 3, 'methods.0.name': 'fedavg', 'seeds': [0, 1]}
+    """
+    inside: list[tuple[Any, Any]] = []
     if isinstance(settings, Mapping):
-        return [name for value in settings.values() for name in named_files(value)]
-    if isinstance(settings, list | tuple):
-        return [name for value in settings for name in named_files(value)]
-    return [settings] if isinstance(settings, str) and os.path.isfile(settings) else []
+        inside = list(settings.items())
+    elif isinstance(settings, list) and any(isinstance(item, Mapping) for item in settings):
+        inside = list(enumerate(settings))
+    if not inside:
+        return {key: settings}
+    flat: dict[str, Any] = {}
+    for name, item in inside:
+        flat |= dotted(item, f"{key}.{name}" if key else str(name))
+    return flat
 
 
 def _text(key: str, path: Any) -> str:

@@ -226,10 +226,11 @@ _FOLDERS = {
     "pfedhn": "the pFedHN paper",
 }
 """Headings of studies, in the order of the list; a folder that is not here is its own heading."""
+Records = list[dict[str, Any]]
 Groups = dict[str, list[tuple[str, str]]]
 
 
-def study_groups(records: list[dict[str, Any]]) -> Groups:
+def study_groups(records: Records) -> Groups:
     """Group studies for reading: what to start with, then by what they follow."""
 
     def place(one: dict[str, Any]) -> str:
@@ -241,7 +242,7 @@ def study_groups(records: list[dict[str, Any]]) -> Groups:
     return _by(ordered, lambda one: _FOLDERS.get(place(one), place(one)), itemgetter("question"))
 
 
-def method_groups(records: list[dict[str, Any]]) -> Groups:
+def method_groups(records: Records) -> Groups:
     """Group methods by what they make for a new client."""
     from latecomer.models.methods.registry import method_facts
 
@@ -260,12 +261,12 @@ def method_groups(records: list[dict[str, Any]]) -> Groups:
     return _by(records, gets, says)
 
 
-def bound_groups(records: list[dict[str, Any]]) -> Groups:
+def bound_groups(records: Records) -> Groups:
     """Group bounds by family."""
     return _by(records, itemgetter("family"), itemgetter("claim"))
 
 
-def rule_groups(records: list[dict[str, Any]]) -> Groups:
+def rule_groups(records: Records) -> Groups:
     """Group rules by what they bound, those of studies alone last."""
     from latecomer.commands.entries import RULE_STATES
 
@@ -280,7 +281,7 @@ def rule_groups(records: list[dict[str, Any]]) -> Groups:
     return _by(sorted(records, key=lambda one: heading(one).endswith("studies")), heading, says)
 
 
-def shift_groups(records: list[dict[str, Any]]) -> Groups:
+def shift_groups(records: Records) -> Groups:
     """List shifts under one heading."""
 
     def says(one: dict[str, Any]) -> str:
@@ -297,7 +298,7 @@ _ORIGINS = {
 }
 
 
-def dataset_groups(records: list[dict[str, Any]]) -> Groups:
+def dataset_groups(records: Records) -> Groups:
     """Group data sets by how they get onto this machine."""
 
     def heading(one: dict[str, Any]) -> str:
@@ -314,7 +315,7 @@ def dataset_groups(records: list[dict[str, Any]]) -> Groups:
 
 
 def _by(
-    records: list[dict[str, Any]],
+    records: Records,
     heading: Callable[[dict[str, Any]], str],
     says: Callable[[dict[str, Any]], str],
 ) -> Groups:
@@ -322,3 +323,14 @@ def _by(
     for one in records:
         groups.setdefault(heading(one), []).append((one["name"], says(one)))
     return groups
+
+
+LISTED: Mapping[str, tuple[Callable[[], Records], Callable[[Records], Groups]]] = {
+    "study": (studies, study_groups),
+    "method": (methods, method_groups),
+    "bound": (bounds, bound_groups),
+    "rule": (rules, rule_groups),
+    "shift": (shifts, shift_groups),
+    "data set": (datasets, dataset_groups),
+}
+"""What each kind of list holds, and how that is grouped."""

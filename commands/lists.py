@@ -1,18 +1,14 @@
 """The lists of what there is, and each of their entries in full: ``latecomer methods fedavg``."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from latecomer.commands.arguments import Json
 from latecomer.commands.render import show_json, show_table
 from latecomer.errors import InputError, nearest
-
-if TYPE_CHECKING:
-    from latecomer.commands.entries import Described
 
 Long = Annotated[bool, typer.Option("--long", help="Say all there is to say.")]
 
@@ -31,10 +27,8 @@ def list_studies(
     A study runs as written; --scale picks another of its scales, --variant one of its variants.
     --long shows one's file, to start a study of your own from.
     """
-    from latecomer.commands.listings import studies, study_groups
-
     columns = ("name", "scale", "scales", "variants", "question")
-    _show("study", name, studies, study_groups, columns, long=long, as_json=as_json)
+    _show("study", name, columns, long=long, as_json=as_json)
 
 
 def list_methods(
@@ -57,9 +51,9 @@ def list_methods(
     sends and receives in one round; the last number counts what is kept for a client between
     rounds.  All are for the digits network (4538 weights), 40 seen clients and default settings.
     """
-    from latecomer.commands import listings
-
     if newcomers:
+        from latecomer.commands import listings
+
         if long:
             raise InputError("--newcomers is a table of its own: leave --long out")
         served = ("name", "labels", "points", "gets", "steps", "rounds", "down", "up")
@@ -76,8 +70,7 @@ def list_methods(
         return
     sent = ("bytes_up", "bytes_down", "kept_per_client")
     columns = ("name", "personalization", "needs_labels", *sent, "paper")
-    groups = listings.method_groups
-    _show("method", name, listings.methods, groups, columns, long=long, as_json=as_json)
+    _show("method", name, columns, long=long, as_json=as_json)
 
 
 def list_bounds(
@@ -86,10 +79,8 @@ def list_bounds(
     as_json: Json = False,
 ) -> None:
     """List the bound calculators, or describe one in full."""
-    from latecomer.commands.listings import bound_groups, bounds
-
     columns = ("name", "family", "population", "claim")
-    _show("bound", name, bounds, bound_groups, columns, long=long, as_json=as_json)
+    _show("bound", name, columns, long=long, as_json=as_json)
 
 
 def list_rules(
@@ -97,9 +88,7 @@ def list_rules(
     as_json: Json = False,
 ) -> None:
     """List the rules of certificates, or describe one."""
-    from latecomer.commands.listings import rule_groups, rules
-
-    _show("rule", name, rules, rule_groups, (), long=False, as_json=as_json)
+    _show("rule", name, as_json=as_json)
 
 
 def list_shifts(
@@ -107,9 +96,7 @@ def list_shifts(
     as_json: Json = False,
 ) -> None:
     """List the shifts of clients' data, or describe one."""
-    from latecomer.commands.listings import shift_groups, shifts
-
-    _show("shift", name, shifts, shift_groups, (), long=False, as_json=as_json)
+    _show("shift", name, as_json=as_json)
 
 
 def list_datasets(
@@ -122,51 +109,35 @@ def list_datasets(
     as_json: Json = False,
 ) -> None:
     """List the data sets, or describe one: keys, source, files."""
-    from latecomer.commands.listings import dataset_groups, datasets
-
-    if name is not None:
-        from latecomer.commands.entries import dataset
-
-        _one(dataset(name, root), datasets, long=long, as_json=as_json)
-        return
-    if root is not None:
+    if root is not None and name is None:
         raise InputError("--root says where the files of a data set go: name one, or leave it out")
     columns = ("name", "origin", "megabytes", "description")
-    _show("data set", None, datasets, dataset_groups, columns, long=long, as_json=as_json)
-
-
-Records = list[dict[str, Any]]
-Groups = Mapping[str, Sequence[tuple[str, str]]]
+    _show("data set", name, columns, root=root, long=long, as_json=as_json)
 
 
 def _show(
     kind: str,
     name: str | None,
-    records: Callable[[], Records],
-    groups: Callable[[Records], Groups],
-    columns: tuple[str, ...],
+    columns: tuple[str, ...] = (),
     *,
-    long: bool,
+    root: Path | None = None,
+    long: bool = False,
     as_json: bool,
 ) -> None:
     """Show a list in groups, as a wide table or as JSON; or one of its entries."""
-    from latecomer.commands import entries
+    from latecomer.commands import entries, listings
 
+    records, groups = listings.LISTED[kind]
     if name is not None:
-        _one(entries.DESCRIBED[kind](name), records, long=long, as_json=as_json)
+        one = entries.dataset(name, root) if kind == "data set" else entries.DESCRIBED[kind](name)
+        if as_json:
+            listed = next((each for each in records() if each["name"] == one.name), {})
+            show_json({**listed, **asdict(one)})
+        else:
+            typer.echo("\n".join(one.lines(long=long)))
     elif as_json:
         show_json(records())
     elif long:
         show_table(records(), columns)
     else:
         typer.echo("\n".join(entries.grouped(groups(records()))))
-
-
-def _one(
-    described: "Described", records: Callable[[], Records], *, long: bool, as_json: bool
-) -> None:
-    if as_json:
-        listed = [one for one in records() if one["name"] == described.name]
-        show_json({**(listed[0] if listed else {}), **asdict(described)})
-    else:
-        typer.echo("\n".join(described.lines(long=long)))

@@ -140,11 +140,7 @@ def reissued_lines(reissued: "Reissued") -> list[str]:
             value = float(row[name])
             cells[name] = "-" if math.isnan(value) else rounded(value, decimals=4, up=True)
         table.append(tuple(str(cells.get(name, row[name])) for name in heads))
-    widths = [max(len(line[i]) for line in table) for i in range(len(heads))]
-    lines = [
-        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in table
-    ]
+    lines = _aligned(table, "   ")
     if reissued.table.empty:
         lines = ["No entry bounds a mean error: what was issued is in the rows and in a report."]
     else:
@@ -171,11 +167,14 @@ def show_table(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
             table.add_row(*row)
         Console(markup=False, emoji=False, highlight=False).print(table)
         return
-    lines = [[column.replace("_", " ") for column in columns], *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    for line in lines:
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        typer.echo("  ".join(padded).rstrip())
+    for line in _aligned([[column.replace("_", " ") for column in columns], *rows], "  "):
+        typer.echo(line)
+
+
+def _aligned(rows: Sequence[Sequence[str]], gap: str) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ([cell.ljust(n) for cell, n in zip(row, widths, strict=True)] for row in rows)
+    return [gap.join(cells).rstrip() for cells in padded]
 
 
 def show_json(value: Any) -> None:
@@ -194,6 +193,11 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} m"
     return f"{minutes} m {rest} s" if minutes else f"{rest} s"
+
+
+def count(n: int, noun: str) -> str:
+    """Write a count as it is, without marks between thousands, with its noun."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _cell(value: Any) -> str:

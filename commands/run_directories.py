@@ -17,6 +17,7 @@ from typing import Any
 import typer
 
 from latecomer.certify.words import percent, points
+from latecomer.checks import texts_in
 from latecomer.commands.render import duration, show_json, show_table
 from latecomer.errors import InputError
 from latecomer.eval.runs.cell_directory import CellStatus, RunStatus, is_done, run_status
@@ -74,7 +75,7 @@ def keep(
     study = declared_study(folder)
     foreign = {entry["name"] for entry in study["methods"]} - {*method_facts()}
     settings = {key: value for key, value in study.items() if key not in (*_WORDS, "data")}
-    named = any(":" in text or os.path.isfile(text) for text in _texts(settings))
+    named = any(":" in text or os.path.isfile(text) for text in texts_in(settings))
     other_data = (study.get("shifts") or {}).get("dataset")
     if foreign or named or other_data or offered() or offered(TARGET_GROUP):
         (folder / KEPT).unlink(missing_ok=True)
@@ -192,16 +193,6 @@ def _code() -> Iterator[tuple[str, bytes]]:
             for path in sorted(Path(home).glob("**/*" if layer else "*")):
                 if path.is_file() and path.suffix not in (".pyc", ".tmp"):
                     yield f"{layer}/{path.relative_to(home)}", path.read_bytes()
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, str):
-        yield value
 
 
 def _hash_of(files: Iterable[tuple[str, bytes]]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pandas as pd
 import typer
 
-from latecomer.commands.render import duration
+from latecomer.commands.render import count, duration
 from latecomer.commands.run_directories import asked, keep
 from latecomer.eval.results.rows import load_run
 from latecomer.eval.runs.runner import Event, RunResult, run
@@ -225,17 +225,17 @@ def run_and_report(
 
 def plan_line(study: Study, event: Event, where: str = "") -> str:
     """Say what there is to do, before it starts, and where if not on this machine."""
-    trained = f"{_count(len(study.methods), 'method')} x {_count(len(study.seeds), 'seed')}"
+    trained = f"{count(len(study.methods), 'method')} x {count(len(study.seeds), 'seed')}"
     routed = sum(hasattr(entry, "kind") for entry in study.certificates)
-    certified = f", {_count(routed, 'certificate')} each that trains for itself" if routed else ""
+    certified = f", {count(routed, 'certificate')} each that trains for itself" if routed else ""
     simulated = ", 1 simulation" if study.denoising else ""
     left = event.total - event.done
     failed = f", {event.failed} failed before" if event.failed else ""
     threads = f" of {event.threads} threads" if event.threads > 1 else ""
-    place = where or _count(event.workers, "worker") + threads
+    place = where or count(event.workers, "worker") + threads
     work = f"{left} to run on {place}" if left else "nothing to run"
     return (
-        f"{study.study}: {_count(event.total, 'cell')} ({trained}{certified}, 1 split{simulated}),"
+        f"{study.study}: {count(event.total, 'cell')} ({trained}{certified}, 1 split{simulated}),"
         f" {event.done - event.failed} done{failed}, {work}"
     )
 
@@ -319,7 +319,7 @@ class TableDisplay:
 
 
 def _closing(result: RunResult) -> list[str]:
-    finished = f"{result.n_done}/{_count(result.n_cells, 'cell')}"
+    finished = f"{result.n_done}/{count(result.n_cells, 'cell')}"
     adopted = f", {result.n_adopted} adopted" if result.n_adopted else ""
     took = duration(result.seconds)
     lines = [f" {finished}, {result.n_failed} failed{adopted}, {took}"]
@@ -348,7 +348,3 @@ def _round(event: Event) -> str:
     loss = "" if event.loss is None else f"  loss {event.loss:.3f}"
     # The engine numbers rounds from 0 and reports each at its end.
     return f"round {0 if event.round is None else event.round + 1}/{event.rounds}{loss}"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

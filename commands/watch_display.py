@@ -34,7 +34,7 @@ from latecomer.certify.watching import (
     watch_plan,
 )
 from latecomer.certify.words import WIDTH, rounded, wrapped
-from latecomer.commands.render import show_json
+from latecomer.commands.render import count, show_json
 from latecomer.errors import InputError
 from latecomer.files import named
 
@@ -97,7 +97,7 @@ def watch_file(
                 kept = read_ledger(ledger)
                 moments = list(kept.moments)
             _show_end(plan, moments, kept, long=long, as_json=as_json)
-            raise KeyboardInterrupt(f"stopped after {_clients(len(moments))}") from None
+            raise KeyboardInterrupt(f"stopped after {count(len(moments), 'client')}") from None
         _show_end(plan, moments, kept, long=long, as_json=as_json)
 
 
@@ -132,7 +132,8 @@ def show_verified(path: Path, *, expect: str | None, long: bool, as_json: bool) 
             }
         )
         return
-    told = [f"{path}: {_clients(len(kept.moments))}; chain, plan and every number hold, {IF_ONLY}."]
+    seen = count(len(kept.moments), "client")
+    told = [f"{path}: {seen}; chain, plan and every number hold, {IF_ONLY}."]
     if expect is not None:
         told.append(f"The hash expected is that of {_line_of(kept, expect.lower())}.")
     for said in told:
@@ -148,7 +149,7 @@ def _line_of(kept: Ledger, digest: str) -> str:
 def _check_same(file: Path, kept: Sequence[Moment], arrivals: Sequence[Arrival]) -> None:
     if len(arrivals) < len(kept):
         raise InputError(
-            f"{file}: holds {_clients(len(arrivals))}, the ledger has {len(kept)} already"
+            f"{file}: holds {count(len(arrivals), 'client')}, the ledger has {len(kept)} already"
         )
     for place, (moment, (client, loss)) in enumerate(zip(kept, arrivals, strict=False), start=1):
         if (moment.client, moment.loss) != (client, loss):
@@ -156,10 +157,6 @@ def _check_same(file: Path, kept: Sequence[Moment], arrivals: Sequence[Arrival])
                 f"{file}: client {place} is {client!r} with loss {loss:g}, in the ledger it is"
                 f" {moment.client!r} with loss {moment.loss:g}"
             )
-
-
-def _clients(count: int) -> str:
-    return "1 client" if count == 1 else f"{count} clients"
 
 
 def _show_rows(

@@ -7,9 +7,9 @@ its line, what is legal and what was given.  Docstrings of functions mention it 
 to say.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from latecomer.extras import first_use, homes
+from latecomer.extras import front_door
 
 if __name__ != "latecomer.eval":
     raise ImportError("import latecomer.eval, not the folder eval")
@@ -41,16 +41,6 @@ if TYPE_CHECKING:
     from latecomer.eval.studies.shipped import shipped_studies as shipped_studies
     from latecomer.eval.training.checkpoint_slots import CheckpointEvery as CheckpointEvery
 
-_HOME = homes(__file__)
+_HOME, __getattr__, __dir__ = front_door(__name__, __file__)
 
 __all__ = [*sorted(_HOME)]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return first_use(_HOME[name], name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -1,11 +1,11 @@
 """Two runs side by side: settings that differ, and errors paired over clients."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from latecomer.checks import dotted
 from latecomer.eval.results.rows import RunRecord, load_run
 from latecomer.reports.frames.errors import (
     CONDITION,
@@ -121,14 +121,4 @@ def _told(run: RunRecord) -> dict[str, str]:
 
 
 def _flat(value: Any, key: str = "") -> dict[str, str]:
-    inside: list[tuple[Any, Any]] = []
-    if isinstance(value, Mapping):
-        inside = list(value.items())
-    elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
-        inside = list(enumerate(value))
-    if not inside:
-        return {} if value is None else {key: str(value)}
-    flat: dict[str, str] = {}
-    for name, item in inside:
-        flat |= _flat(item, f"{key}.{name}" if key else str(name))
-    return flat
+    return {name: str(one) for name, one in dotted(value, key).items() if one is not None}

@@ -20,7 +20,6 @@ SPREAD = {
     "bounds/unseen_clients/single_level.py": 2,
     "certify/every_kind.py": 2,
     "certify/further_statements.py": 3,
-    "certify/losses.py": 11,
     "certify/page/losses.py": 2,
     "certify/planned.py": 2,
     "certify/populations.py": 1,
@@ -35,12 +34,10 @@ SPREAD = {
     "eval/datasets/readers/arrays.py": 1,
     "eval/datasets/readers/libraries.py": 1,
     "eval/datasets/readers/table.py": 2,
-    "eval/federation/distances.py": 3,
     "eval/measures/theorem31.py": 2,
     "eval/runs/tally.py": 1,
     "commands/plan.py": 1,
     "commands/run_display.py": 1,
-    "commands/secret_sum.py": 2,
     "commands/watch_display.py": 1,
 }
 

@@ -37,7 +37,7 @@ REPORTED = ("certificates-cifar10", "population-shift-digits", "odpfl-figure3b-5
 PASSING = {".pdf", ".png", ".lock"}
 CLOCKED = {"timing.json", "progress.jsonl", "env.json", "finished.json"}
 
-TIME = rb"\d+ min \d+ s\b|\d+(\.\d+)? (min|s)\b|\d{4}-\d\d-\d\dT[\d:+.]+"
+TIME = rb"\d+ h \d+ m\b|\d+ m(in)? \d+ s\b|\d+(\.\d+)? (min|s)\b|\d{4}-\d\d-\d\dT[\d:+.]+"
 
 OF_ALL = {"first": 24, "clients": 12}
 OF_PEFLL = {**OF_ALL, "methods": ["pefll"]}  # FedAvg has no encoder

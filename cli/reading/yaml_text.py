@@ -190,10 +190,8 @@ def _read(text: str, blame: Callable[[str], str], *, whole: bool = False) -> Any
         raise InputError(f"{blame('')}{' '.join(str(error).split())}") from None
 
 
-def write_yaml(value: Any, *, flow: bool = False) -> str:
+def write_yaml(value: Any) -> str:
     """Write plain data so that `read_mapping` gives it back, keys in their order.
-
-    With ``flow`` it stands in one line, in brackets.
 
     Examples
     --------
@@ -201,5 +199,4 @@ def write_yaml(value: Any, *, flow: bool = False) -> str:
     note: '1e-1'
     delta: 0.05
     """
-    how: dict[str, Any] = {"default_flow_style": True, "width": 10**6} if flow else {}
-    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, **how))
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True))

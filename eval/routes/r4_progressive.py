@@ -25,8 +25,8 @@ from latecomer.certify.rule import LEAST_OUTSIDE, Asked, rules_for
 from latecomer.certify.words import counts
 from latecomer.errors import InputError
 from latecomer.eval.scoring.scores import ClientScore
-from latecomer.eval.settings.cell import SplitLike
 from latecomer.eval.splits.registry import IID_SPLITS
+from latecomer.eval.splits.split import Split
 
 S = TypeVar("S")
 B = TypeVar("B")
@@ -156,7 +156,7 @@ def _whose(plan: Plan) -> str:
 
 
 def plan_of(
-    split: SplitLike,
+    split: Split,
     *,
     first: int,
     clients: int,

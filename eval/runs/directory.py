@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from latecomer.checks import named_files, output_files, output_folder
+from latecomer.checks import dotted, named_files, output_files, output_folder
 from latecomer.errors import InputError
 from latecomer.eval.devices import device_name
 from latecomer.eval.results.kept_cells import declared_study, listed_cells, packed_cells
@@ -124,7 +124,10 @@ _WORDS = ("question", "note", "scale", "paper")
 
 
 def _differing(there: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
-    old, new = _UNSAID | _flat(there), _UNSAID | _flat(asked)
+    old, new = (
+        _UNSAID | {key: json.dumps(value, default=str) for key, value in dotted(one).items()}
+        for one in (there, asked)
+    )
     return [
         f"{key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} asked for"
         for key in {**old, **new}
@@ -146,21 +149,6 @@ def _without_additions(there: Mapping[str, Any], asked: Mapping[str, Any]) -> di
         for name, entries in asked["shifts"].items()
     }
     return {**asked, "methods": methods, "seeds": seeds, "shifts": shifts}
-
-
-def _flat(value: Any, key: str = "") -> dict[str, str]:
-    """Map dotted keys to values as text."""
-    inside: list[tuple[Any, Any]] = []
-    if isinstance(value, Mapping):
-        inside = list(value.items())
-    elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
-        inside = list(enumerate(value))
-    if not inside:
-        return {key: json.dumps(value, default=str)}
-    flat: dict[str, str] = {}
-    for name, item in inside:
-        flat |= _flat(item, f"{key}.{name}" if key else str(name))
-    return flat
 
 
 def declare(folder: Path, study: Study, cells: Sequence[Cell], *, extend: bool = False) -> None:

@@ -27,7 +27,7 @@ from typing import Generic, Protocol, TypeVar
 from latecomer.errors import InputError
 from latecomer.eval.devices import lacking
 from latecomer.eval.runs.cell_directory import is_done, last_entry
-from latecomer.eval.runs.executor import ONE_THREAD, Report, Retries, end
+from latecomer.eval.runs.executor import ONE_THREAD, Report, Retries, end, threads_of_a_cell
 from latecomer.eval.runs.job import Ending, Job, attempt
 from latecomer.eval.runs.stopping import STOPPING, stop_on_signals
 
@@ -252,6 +252,7 @@ def dispatch(
     on_report: Callable[[Report], None],
     *,
     at_most: int | None,
+    cpus_per_cell: float,
 ) -> None:
     """Carry out jobs on a cluster, ``at_most`` at a time (all if None).
 
@@ -260,12 +261,14 @@ def dispatch(
     """
     if not jobs:
         return
+    threads = threads_of_a_cell(cpus_per_cell, 1)
+    jobs = [replace(job, folder=job.folder.resolve(), threads=threads) for job in jobs]
     setting = Setting.here()
     waiting = deque(range(len(jobs)))
     retries = Retries(jobs)
     attempts = [0] * len(jobs)
     out: dict[int, _Sent[Handle]] = {}
-    with board_in(jobs[0].folder.resolve().parent.parent) as board:
+    with board_in(jobs[0].folder.parent.parent) as board:
         try:
             while waiting or out:
                 _send(cluster, jobs, waiting, attempts, out, board, setting, at_most)
@@ -307,18 +310,15 @@ def _send(
     """Send waiting jobs while there is room."""
     while waiting and (at_most is None or len(out) < at_most):
         number = waiting[0]
-        attempts[number] += 1
-        job = replace(jobs[number], folder=jobs[number].folder.resolve())
-        errand = Errand(number, attempts[number], job, board, setting)
+        errand = Errand(number, attempts[number] + 1, jobs[number], board, setting)
         try:
             handle = cluster.send(errand)
         except NoRoom as full:
             if not out:
                 raise InputError(str(full)) from full
-            attempts[number] -= 1
             return
-        waiting.popleft()
-        out[number] = _Sent(errand, handle)
+        attempts[number] += 1
+        out[waiting.popleft()] = _Sent(errand, handle)
 
 
 def _check_seen(job: Job, ending: Ending) -> None:

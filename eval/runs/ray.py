@@ -8,13 +8,13 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from latecomer.checks import at_least
 from latecomer.errors import InputError
 from latecomer.eval.runs.elsewhere import Errand, Lost, Refusal, carry_out_elsewhere, dispatch
-from latecomer.eval.runs.executor import Report, threads_of_a_cell, worker_variables
+from latecomer.eval.runs.executor import Report, worker_variables
 from latecomer.eval.runs.job import Ending, Job
 from latecomer.eval.runs.stopping import GRACE_SECONDS, STOPPING
 
@@ -72,9 +72,8 @@ class RayExecutor:
                 name="latecomer cell",
                 runtime_env={"env_vars": worker_variables()},
             )
-            threads = threads_of_a_cell(self.cpus_per_cell, 1)
-            sent = [replace(job, threads=threads) for job in jobs]
-            dispatch(_Tasks(ray, task), sent, on_report, at_most=self.workers)
+            cpus = self.cpus_per_cell
+            dispatch(_Tasks(ray, task), jobs, on_report, at_most=self.workers, cpus_per_cell=cpus)
 
     def _memory(self) -> int:
         return math.ceil((self.memory_per_cell or 0) * _GIB)

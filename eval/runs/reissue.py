@@ -129,7 +129,8 @@ def planned(there: Source, entries: Sequence[Mapping[str, Any]]) -> Plan:
     asked = [dict(entry) for entry in entries if dict(entry).get("route", "r0") == "r0"]
     if there.study["split"]["kind"] == "natural":
         # Rows list natural clients by their ids, so that no order of theirs is random.
-        asked = [_without_orders(entry) for entry in asked]
+        by_default = {"rule": RULE_WITHOUT_ORDERS}
+        asked = [one if one.keys() & {"rule", "best_of"} else one | by_default for one in asked]
     if not asked:
         raise InputError("only certificates of route r0 can be re-issued, and none is declared")
     old = there.study.get("certificates") or []
@@ -147,11 +148,6 @@ def planned(there: Source, entries: Sequence[Mapping[str, Any]]) -> Plan:
     said = (said for _, said in plan.issued)
     late = [one for one in said if one not in before or one in there.late]
     return replace(plan, late=late)
-
-
-def _without_orders(entry: dict[str, Any]) -> dict[str, Any]:
-    named = entry.keys() & {"rule", "best_of"}
-    return entry if named else {**entry, "rule": RULE_WITHOUT_ORDERS}
 
 
 def models_of(there: Source) -> dict[str, Scores]:

@@ -182,7 +182,7 @@ def run(
     check_directory(folder, study, extend=extend)
     prepared = _prepare(study)
     tally = Tally(folder, _jobs(prepared, folder, evaluate, every), on_event)
-    with _stopping(tally), _writing(tally):
+    with _told(tally):
         # First of all: what a run adopts lies in a run directory, if it is stopped too.
         declare(folder, study, prepared.cells, extend=extend)
         tally.plan(sources, retry_failed=retry_failed)
@@ -249,8 +249,8 @@ def _result(tally: Tally, seconds: float) -> RunResult:
 
 
 @contextmanager
-def _stopping(tally: Tally) -> Iterator[None]:
-    """Make Ctrl-C, and the signals that ask to stop, say how to continue."""
+def _told(tally: Tally) -> Iterator[None]:
+    """Make Ctrl-C, the signals that ask to stop and a disk that is full say how to continue."""
     try:
         with signals_interrupt():
             yield
@@ -259,17 +259,8 @@ def _stopping(tally: Tally) -> Iterator[None]:
             f"stopped with {tally.n_done} of {len(tally.jobs)} cells done; "
             f"the same command continues in {tally.folder}"
         ) from None
-
-
-@contextmanager
-def _writing(tally: Tally) -> Iterator[None]:
-    """Make the error of a full or read-only disk say what is safe."""
-    try:
-        yield
-    except CannotWriteError:
-        raise
     except OSError as error:
-        if not says_storage(error, tally.folder):
+        if isinstance(error, CannotWriteError) or not says_storage(error, tally.folder):
             raise
         raise tally.cannot_write(error.strerror or str(error)) from error
 

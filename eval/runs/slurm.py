@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,7 @@ from latecomer.eval.runs.elsewhere import (
     carry_out_elsewhere,
     dispatch,
 )
-from latecomer.eval.runs.executor import (
-    Report,
-    threads_of_a_cell,
-    worker_environment,
-    worker_variables,
-)
+from latecomer.eval.runs.executor import Report, worker_environment, worker_variables
 from latecomer.eval.runs.job import Ending, Job
 from latecomer.eval.runs.stopping import GRACE_SECONDS, stop_on_signals
 
@@ -99,9 +94,8 @@ class SlurmExecutor:
         self.check()
         if jobs:
             logs = jobs[0].folder.resolve().parent.parent / "slurm"
-            threads = threads_of_a_cell(self.cpus_per_cell, 1)
-            sent = [replace(job, threads=threads) for job in jobs]
-            dispatch(_Jobs(self, logs), sent, on_report, at_most=self.workers)
+            cpus = self.cpus_per_cell
+            dispatch(_Jobs(self, logs), jobs, on_report, at_most=self.workers, cpus_per_cell=cpus)
             with contextlib.suppress(OSError):
                 logs.rmdir()  # stays if it holds anything
 

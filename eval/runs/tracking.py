@@ -8,9 +8,10 @@ once and the run goes on without it.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import read_rows
@@ -41,16 +42,6 @@ class Scalar:
 
 
 Tracker = Callable[[Scalar], None]
-
-
-class _Open(Protocol):
-    """A tracker that is opened for a run and closed after it."""
-
-    def __init__(self, study: str, out: Path) -> None: ...
-
-    def __call__(self, scalar: Scalar) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class _TensorBoard:
@@ -100,7 +91,7 @@ class _Mlflow:
             self._client.set_terminated(run)
 
 
-TRACKERS: Mapping[str, type[_Open]] = MappingProxyType(
+TRACKERS: Mapping[str, type[_TensorBoard | _Mlflow]] = MappingProxyType(
     {"tensorboard": _TensorBoard, "mlflow": _Mlflow}
 )
 """Trackers by name; anything else is the import path of a function that takes a `Scalar`."""
@@ -119,38 +110,14 @@ def _opened(name: str, study: str, out: Path) -> tuple[Tracker, Callable[[], Non
     return function_at(name, "track", legal), lambda: None
 
 
-class _Listener:
-    """Turns the events of a run into scalars, and is silent after the first error."""
-
-    def __init__(
-        self, tracker: Tracker, close: Callable[[], None], out: Path, say: Callable[[str], None]
-    ) -> None:
-        self._tracker, self._close, self._out, self._say = tracker, close, out, say
-        self._broken = False
-
-    def close(self) -> None:
-        self._try(self._close)
-
-    def __call__(self, event: Event) -> None:
-        if not self._broken:
-            self._try(lambda: self._tell(event))
-
-    def _tell(self, event: Event) -> None:
-        series = event.label if event.seed is None else f"{event.label} seed {event.seed}"
-        if event.kind == "round" and event.loss is not None and event.round is not None:
-            self._tracker(Scalar(series, "train/loss", event.loss, event.round + 1))
-        elif event.kind == "done":
-            folder = self._out / "cells" / event.cell
-            for name, value in results_of(folder / "rows.csv"):
-                self._tracker(Scalar(series, name, value, event.rounds or 0))
-
-    def _try(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:  # whatever a server or a user's function raises
-            self._broken = True
-            said = " ".join(f"{type(error).__name__}: {error}".split())
-            self._say(f"tracking stopped, the run goes on: {said}")
+def _hand_on(tracker: Tracker, event: Event, out: Path) -> None:
+    """Tell a tracker what an event says in numbers."""
+    series = event.label if event.seed is None else f"{event.label} seed {event.seed}"
+    if event.kind == "round" and event.loss is not None and event.round is not None:
+        tracker(Scalar(series, "train/loss", event.loss, event.round + 1))
+    elif event.kind == "done":
+        for name, value in results_of(out / "cells" / event.cell / "rows.csv"):
+            tracker(Scalar(series, name, value, event.rounds or 0))
 
 
 @contextmanager
@@ -163,18 +130,26 @@ def tracked(
     is unknown or not installed is refused before any work.  ``say`` is called with a line about a
     tracker that stopped.
     """
-    made = [_opened(name, study, out) for name in names]
-    listeners = [_Listener(tracker, close, out, say) for tracker, close in made]
+    made = dict(enumerate(_opened(name, study, out) for name in names))
+    going = dict(made)
+
+    def attempt(place: int, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # whatever a server or a user's function raises
+            going.pop(place, None)
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            say(f"tracking stopped, the run goes on: {said}")
 
     def tell(event: Event) -> None:
-        for listener in listeners:
-            listener(event)
+        for place, (tracker, _) in [*going.items()]:
+            attempt(place, partial(_hand_on, tracker, event, out))
 
     try:
         yield tell
     finally:
-        for listener in listeners:
-            listener.close()
+        for place, (_, close) in made.items():
+            attempt(place, close)
 
 
 def results_of(rows: Path) -> Iterator[tuple[str, float]]:

@@ -40,10 +40,6 @@ class StudyLike(Protocol):
         """All predictors of the study's methods."""
 
 
-SplitLike = Split
-"""A finished split, as the settings of a route read it."""
-
-
 class RouteSettings(Settings):
     """One entry of ``certificates``: the interface of every route's settings.
 
@@ -79,7 +75,7 @@ class RouteSettings(Settings):
         """Fill in settings that depend on others; refuse settings that cannot be certified."""
         return self
 
-    def check_split(self, key: str, split: SplitLike) -> None:
+    def check_split(self, key: str, split: Split) -> None:
         """Refuse a split on which the certificate cannot be made."""
 
     def check_predictors(self, key: str, split_kind: str, predictors: Sequence[str]) -> None:

@@ -64,14 +64,9 @@ def _is_function(path: str) -> str:
     return path
 
 
-def _no_cpu(device: str | None) -> str | None:
-    """Leave out the default device, the CPU."""
-    return None if device == "cpu" else device
-
-
-def _no_float32(precision: str | None) -> str | None:
-    """Leave out the default precision, float32."""
-    return None if precision == "float32" else precision
+def _without(default: str) -> AfterValidator:
+    """Leave a setting out where it has its default."""
+    return AfterValidator(lambda value: None if value == default else value)
 
 
 class OwnBound(Settings):
@@ -267,10 +262,8 @@ class Train(Settings):
     batch_size: Size = 32
     path: Literal["auto", "serial", "blocked", "vectorised"] = "auto"
     selection: Literal["last", "validation"] = "last"
-    device: Annotated[Literal["auto", "cpu", "cuda"] | None, AfterValidator(_no_cpu)] = None
-    precision: Annotated[Literal["float32", "bf16", "tf32"] | None, AfterValidator(_no_float32)] = (
-        None
-    )
+    device: Annotated[Literal["auto", "cpu", "cuda"] | None, _without("cpu")] = None
+    precision: Annotated[Literal["float32", "bf16", "tf32"] | None, _without("float32")] = None
     tune_newcomers: (
         Annotated[tuple[Positive, ...], BeforeValidator(sequence), Field(min_length=1)] | None
     ) = None

@@ -117,11 +117,8 @@ def check_scored(study: Study, split: Split) -> None:
                 continue
             if not held_out:
                 raise InputError(_no_clients(f"{key}.{place}", name))
-            least = own_rule(name, "bound").least
-            if held_out < least:
-                raise InputError(
-                    f"{key}.{place}: bound {name} needs {least} clients, got {held_out}"
-                )
+            if held_out < (n := own_rule(name, "bound").least):
+                raise InputError(f"{key}.{place}: bound {name} needs {n} clients, got {held_out}")
 
 
 def _no_clients(key: str, name: str) -> str:

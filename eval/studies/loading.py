@@ -5,7 +5,7 @@ A study that names no device computes on the CPU, so that it has the same cells 
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -91,8 +91,7 @@ def load_study(
 
 def _entries(raw: Mapping[str, Any]) -> list[Any]:
     """Return a declaration's methods, each as a mapping; none if they are not a list."""
-    methods = raw.get("methods")
-    entries = methods if isinstance(methods, list) else []
+    entries = _listed(raw, "methods")
     return [{"name": entry} if isinstance(entry, str) else entry for entry in entries]
 
 
@@ -105,33 +104,38 @@ def _find_files(raw: Mapping[str, Any], folder: Path) -> None:
     """
     from latecomer.models.outside import beside
 
-    model = raw.get("model")
-    model = model if isinstance(model, dict) else {}
+    model, methods = raw.get("model"), raw.get("methods") or ()
     for key in ("target", "encoder"):
-        if isinstance(model.get(key), str):
-            model[key] = beside(model[key], folder)
-    if isinstance(model.get("weights"), str):
-        model["weights"] = _found(model["weights"], folder)
-    shifts, data = raw.get("shifts"), raw.get("data")
-    functions = shifts.get("function") if isinstance(shifts, dict) else None
-    for entry in (data, *(functions if isinstance(functions, list) else ())):
-        if isinstance(entry, dict) and isinstance(entry.get("path"), str):
-            entry["path"] = beside(entry["path"], folder)
+        _put(model, key, beside, folder)
+    _put(model, "weights", _found, folder)
+    for entry in (raw.get("data"), *_listed(raw.get("shifts"), "function")):
+        _put(entry, "path", beside, folder)
     for section in ("data", "split", "shifts"):
         _find_data(raw.get(section), folder)
-    certificates = raw.get("certificates")
-    for entry in certificates if isinstance(certificates, list) else ():
-        if isinstance(entry, dict) and isinstance(entry.get("rule"), str):
-            entry["rule"] = beside(entry["rule"], folder)
-    _find_bounds(raw, folder)
-    for entry in raw.get("methods") or ():
-        _find_bounds(entry, folder)
-        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-            continue
-        entry["name"] = beside(entry["name"], folder)
-        file = entry.get("checkpoint")
-        if entry.get("needs_training") is False and isinstance(file, str):
-            entry["checkpoint"] = _found(file, folder)
+    for entry in _listed(raw, "certificates"):
+        _put(entry, "rule", beside, folder)
+    for section in (raw, *methods):
+        bounds = _listed(section, "bounds")
+        for place, entry in enumerate(bounds):
+            if isinstance(entry, str):
+                bounds[place] = beside(entry, folder)
+            _put(entry, "name", beside, folder)
+    for entry in methods:
+        _put(entry, "name", beside, folder)
+        if isinstance(entry, dict) and entry.get("needs_training") is False:
+            _put(entry, "checkpoint", _found, folder)
+
+
+def _listed(section: Any, key: str) -> list[Any]:
+    """Return the list that a section has under a key; an empty one if it has none."""
+    listed = section.get(key) if isinstance(section, dict) else None
+    return listed if isinstance(listed, list) else []
+
+
+def _put(section: Any, key: str, find: Callable[[str, Path], str], folder: Path) -> None:
+    """Put in place of a text that a section has under a key what is found from the folder."""
+    if isinstance(section, dict) and isinstance(section.get(key), str):
+        section[key] = find(section[key], folder)
 
 
 def _find_data(section: Any, folder: Path) -> None:
@@ -152,20 +156,6 @@ def _find_data(section: Any, folder: Path) -> None:
 def _found(path: str, folder: Path) -> str:
     """Return the full path of what lies at ``path`` from ``folder``; the path if nothing does."""
     return str(found_from(folder, path) or path)
-
-
-def _find_bounds(section: Any, folder: Path) -> None:
-    """Write out the full paths of bounds of one's own, of a study or of one of its methods."""
-    from latecomer.models.outside import beside
-
-    listed = section.get("bounds") if isinstance(section, dict) else None
-    if not isinstance(listed, list):
-        return
-    for place, entry in enumerate(listed):
-        if isinstance(entry, str):
-            listed[place] = beside(entry, folder)
-        elif isinstance(entry, dict) and isinstance(entry.get("name"), str):
-            entry["name"] = beside(entry["name"], folder)
 
 
 def _read_source(name_or_path: str | Path) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, lru_cache
-from typing import Any, Literal
+from functools import cached_property, lru_cache, partial
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch.nn.parameter import is_lazy
@@ -103,6 +103,7 @@ def trained_path(recorded: str, device: torch.device) -> str:
 
 Row = dict[str, Any]
 OnRound = Callable[[RoundLog], None]
+T = TypeVar("T")
 _CHANGED = (
     "{} changed since this run was planned: put the file back, or run the study anew with another "
     "--out"
@@ -277,40 +278,24 @@ class Setup:
         measured_on: Literal["query", "support"] = "query",
     ) -> list[ClientScore]:
         """Serve and score a group's clients, with ``judged`` unless a predictor is given."""
-        return score_group(
-            self.method,
-            self.task,
-            state,
-            group,
-            classes=self.classes,
-            predictor=predictor or self.judged,
-            seed=self.seed,
-            measured_on=measured_on,
-            reweigh=self.reweigh,
-        )
+        score = self._serving(score_group)
+        return score(state, group, predictor=predictor or self.judged, measured_on=measured_on)
 
     def score_each(self, state: State, groups: Sequence[Group]) -> list[list[ClientScore]]:
         """Serve and score several groups as `score` does, clients that they share once."""
-        return score_groups(
-            self.method,
-            self.task,
-            state,
-            groups,
-            classes=self.classes,
-            predictor=self.judged,
-            seed=self.seed,
-            reweigh=self.reweigh,
-        )
+        return self._serving(score_groups)(state, groups, predictor=self.judged)
 
     def points(self, state: State, group: Group, *, predictor: str) -> list[ServedPoints]:
         """Serve a group's clients as `score` does; return what their models say of each point."""
-        return served_points(
+        return self._serving(served_points)(state, group, predictor=predictor)
+
+    def _serving(self, work: Callable[..., T]) -> Callable[..., T]:
+        """Return what serves a group and looks at it, set up as all measurements are."""
+        return partial(
+            work,
             self.method,
             self.task,
-            state,
-            group,
             classes=self.classes,
-            predictor=predictor,
             seed=self.seed,
             reweigh=self.reweigh,
         )

@@ -1,30 +1,8 @@
-"""The examples in the docstrings of bounds and certificates, run under their import names."""
+"""Every calculator has an example in its docstring; tests/test_doctests.py runs them."""
 
 import doctest
-import pkgutil
-from importlib import import_module
-from types import ModuleType
-
-import pytest
 
 import latecomer.bounds
-import latecomer.certify
-
-
-def modules(package: ModuleType) -> list[str]:
-    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-    return sorted(module.name for module in found)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *modules(latecomer.bounds),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in modules(latecomer.certify)),
-    ],
-)
-def test_examples(name: str) -> None:
-    assert doctest.testmod(import_module(name)).failed == 0
 
 
 def test_every_calculator_has_an_example() -> None:

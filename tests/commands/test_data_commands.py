@@ -95,11 +95,3 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments, words) -> None:
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert words in err
-
-
-def test_fetch_keeps_what_is_there_and_refuses_another_file(tmp_path: Path) -> None:
-    (tmp_path / "cifar-10-python.tar.gz").write_bytes(b"no archive")
-    code, _, err = invoke("fetch", "cifar10")
-    assert code == 2
-    assert "remove it and fetch again" in err
-    assert (tmp_path / "cifar-10-python.tar.gz").read_bytes() == b"no archive"

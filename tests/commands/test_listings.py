@@ -104,8 +104,13 @@ def test_every_entry_of_a_list_is_described(kind, name):
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_every_argument_of_a_bound_has_a_range_and_a_meaning(name):
-    for one in entries.bound(name).settings:
+def test_every_bound_explains_itself_and_each_of_its_arguments(name):
+    entry, told = CATALOGUE[name], entries.bound(name)
+    assert told.says == entry.claim
+    assert told.facts["usage"].startswith(f"latecomer bound {name} ")
+    assert bool(told.facts["about"]) == (entry.kind == "certificate")
+    assert all(line.isprintable() for line in (told.says, *told.facts.values()))
+    for one in told.settings:
         assert one.legal, one
         assert one.meaning[-1:] == ".", one
         told_elsewhere = re.findall(r"\b(?:as for|see) (\w+)", one.meaning, re.IGNORECASE)

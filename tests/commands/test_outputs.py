@@ -24,8 +24,6 @@ def files(tmp_path, monkeypatch):
         Path(name).write_text(TABLE)
     Path("plan.yaml").write_text("delta: 0.1\n")
     Path("empty.csv").write_text("")
-    Path("soft").symlink_to("losses.csv")
-    os.link("losses.csv", "hard")
     Path("folder").mkdir()
     return tmp_path
 
@@ -41,13 +39,10 @@ CERTIFY = ("certify", "losses.csv", "--report")
     ("arguments", "says"),
     [
         ((*CERTIFY, "losses.csv"), "--report must be another file than losses.csv, which is read"),
-        ((*CERTIFY, "./soft"), "--report must be another file than losses.csv, which is read"),
-        ((*CERTIFY, "hard"), "--report must be another file than losses.csv, which is read"),
         (
             (*CERTIFY, "other.csv", "--against", "other.csv"),
             "--report must be another file than other.csv, which is read",
         ),
-        ((*CERTIFY, "."), "--report must be a file, . is a folder"),
         ((*CERTIFY, "folder"), "--report must be a file, folder is a folder"),
         ((*CERTIFY, "-"), "--report must be a file, got '-'; a file of that name is ./-"),
         (
@@ -61,10 +56,6 @@ CERTIFY = ("certify", "losses.csv", "--report")
         (
             ("watch", "losses.csv", "--once", "--plan", "plan.yaml", "--ledger", "plan.yaml"),
             "--ledger must be another file than plan.yaml, which is read",
-        ),
-        (
-            ("watch", "losses.csv", "--once", "--plan", "plan.yaml", "--ledger", "folder"),
-            "--ledger must be a file, folder is a folder",
         ),
         (
             ("watch", "losses.csv", "--once", "--plan", "plan.yaml", "--ledger", "-"),
@@ -81,7 +72,7 @@ def test_an_output_that_would_lose_something_is_refused_before_anything(files, a
     assert held(files) == before
 
 
-@pytest.mark.parametrize("path", ["losses.csv", "soft", "hard", "other.csv"])
+@pytest.mark.parametrize("path", ["losses.csv", "other.csv"])
 def test_a_page_from_python_replaces_nothing_that_was_read(files, path):
     before = held(files)
     certified = latecomer.certify_losses(files / "losses.csv", against="other.csv")

@@ -179,10 +179,9 @@ def test_what_happened_before_and_elsewhere(capsys: pytest.CaptureFixture[str]) 
     ]
 
 
-def test_resumed_run_with_nothing_left(capsys: pytest.CaptureFixture[str]) -> None:
-    with LineDisplay(STUDY) as show:
-        show(Event(kind="plan", done=19, total=19, workers=1))
-    assert capsys.readouterr().out.endswith("19 done, nothing to run\n")
+def test_resumed_run_with_nothing_left() -> None:
+    event = Event(kind="plan", done=19, total=19, workers=1)
+    assert plan_line(STUDY, event).endswith("19 done, nothing to run")
 
 
 @pytest.mark.parametrize("n_failed", [0, 1])

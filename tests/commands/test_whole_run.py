@@ -1,10 +1,9 @@
-"""One small study through the real command: cells, report, resumption, data that cannot work."""
+"""One small study through the real command: cells, report, resumption."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -47,18 +46,3 @@ def test_tiny_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "train.rounds" in told
 
     assert latecomer("report", "runs/tiny") == (0, "runs/tiny/report.html\n", "")
-
-
-@pytest.mark.slow
-def test_unusable_data_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    np.savez("bare.npz", x=np.zeros((40, 4), np.float32))
-    Path("tiny.yaml").write_text(TINY.replace("{name: digits}", "{name: npz, path: bare.npz}"))
-    before = sorted(tmp_path.iterdir())
-    code, out, told = latecomer("run", "tiny.yaml")
-    assert (code, out, told.count("\n")) == (2, "", 1)
-    assert told.startswith("latecomer: ")
-    assert "bare.npz" in told
-    assert sorted(tmp_path.iterdir()) == before

@@ -45,6 +45,18 @@ def jobs_of(double, names, cells):
     ]
 
 
+def carry_out(executor, jobs):
+    """Return the reports of an executor."""
+    reports = []
+    executor.run(jobs, reports.append)
+    return reports
+
+
+def told(reports):
+    """Return what became of jobs, in the order in which it was told, without rounds and notes."""
+    return [(one.kind, one.job) for one in reports if one.kind not in ("round", "note")]
+
+
 class Here:
     """An executor in this process, which stops before one of its jobs if told to."""
 

@@ -1,9 +1,8 @@
 """The device of a study: settled once, the same for a directory, refused in one line."""
 
 import json
-import socket
-from dataclasses import replace
 
+import cell_doubles
 import pandas as pd
 import pytest
 import torch
@@ -16,19 +15,9 @@ from latecomer.eval.devices import claim, device_name, lacking
 from latecomer.eval.federation.groups import Store, build_federation
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.routes.registry import read_cell
-from latecomer.eval.runs.elsewhere import (
-    Errand,
-    Refusal,
-    Setting,
-    board_in,
-    carry_out_elsewhere,
-)
-from latecomer.eval.runs.executor import ONE_THREAD
-from latecomer.eval.runs.job import Job
 from latecomer.eval.runs.runner import run
 from latecomer.eval.settings.cell import federation_settings
 from latecomer.eval.settings.study_sections import Shifts
-from latecomer.eval.studies.cells import Cell
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study, settled
 from latecomer.models.methods import METHODS
@@ -45,11 +34,6 @@ GPU = "Imaginary 9000"
 
 def on(device):
     return parse_study({**STUDY, "train": {"rounds": 2, "device": device}})
-
-
-@pytest.fixture
-def double(log, here):
-    return {"executor": here, "evaluate": "cell_doubles:work"}
 
 
 @pytest.fixture
@@ -93,19 +77,19 @@ def test_auto_follows_the_machine(no_gpu, monkeypatch):
 def test_auto_is_written_down_as_what_it_came_to(double, a_gpu, tmp_path):
     out = tmp_path / "out"
     events = []
-    run(on("auto"), out=out, on_event=events.append, **double)
+    run(on("auto"), out=out, on_event=events.append, **double("work"))
     assert yaml.safe_load((out / "study.yaml").read_text())["train"]["device"] == "cuda"
     found = {config["kind"]: (config["train"] or {}).get("device") for config in configs(out)}
     assert found == {"split": None, "method": "cuda"}
     assert json.loads((out / "env.json").read_text())["device"] == f"cuda ({GPU})"
     assert events[0].workers == 1
-    again = run(on("cuda"), out=out, **double)
+    again = run(on("cuda"), out=out, **double("work"))
     assert again.n_skipped == again.n_cells
 
 
 def test_auto_without_a_gpu_is_the_cpu(double, no_gpu, tmp_path):
     out = tmp_path / "out"
-    run(on("auto"), out=out, **double)
+    run(on("auto"), out=out, **double("work"))
     assert "device" not in yaml.safe_load((out / "study.yaml").read_text())["train"]
     assert all("device" not in (config["train"] or {}) for config in configs(out))
     assert json.loads((out / "env.json").read_text())["device"] == "cpu"
@@ -115,10 +99,10 @@ def test_auto_without_a_gpu_is_the_cpu(double, no_gpu, tmp_path):
 @pytest.mark.parametrize("extend", [False, True])
 def test_a_directory_stays_on_its_device(double, a_gpu, tmp_path, first, second, extend):
     out = tmp_path / "out"
-    run(on(first), out=out, **double)
+    run(on(first), out=out, **double("work"))
     before = (out / "study.yaml").read_bytes()
     with pytest.raises(InputError) as caught:
-        run(on(second), out=out, extend=extend, **double)
+        run(on(second), out=out, extend=extend, **double("work"))
     said = str(caught.value).split("; ")
     assert said[0].startswith(f"{out} holds another study: use another --out")
     assert said[1:] == [f'train.device: "{first}" there, "{second}" asked for']
@@ -138,28 +122,13 @@ def test_cuda_where_there_is_none_writes_nothing(no_gpu, tmp_path):
 
 
 def test_the_machine_of_a_cluster_need_not_have_what_its_nodes_have(
-    double, here, no_gpu, tmp_path, monkeypatch
+    double, no_gpu, tmp_path, monkeypatch
 ):
     out = tmp_path / "out"
-    monkeypatch.setattr(here, "gpus_per_cell", 1, raising=False)
-    run(on("auto"), out=out, **double)
+    monkeypatch.setattr(cell_doubles.Here, "gpus_per_cell", 1, raising=False)
+    run(on("auto"), out=out, **double("work"))
     assert {(config["train"] or {}).get("device") for config in configs(out)} == {None, "cuda"}
     assert json.loads((out / "env.json").read_text())["device"] == "cuda"
-
-
-def test_a_worker_without_the_device_refuses_the_run(no_gpu, tmp_path, monkeypatch):
-    for name, value in ONE_THREAD.items():
-        monkeypatch.setenv(name, value)
-    cell = Cell("abc", {"kind": "method", "train": {"device": "cuda"}, "seed": 0})
-    job = Job(cell, tmp_path / "cells" / "abc", "cell_doubles:work")
-    with board_in(tmp_path) as board:
-        errand = Errand(0, 1, job, board, replace(Setting.here(), path=()))
-        found = carry_out_elsewhere(errand)
-    assert isinstance(found, Refusal)
-    assert found.message.startswith(
-        f"the worker on {socket.gethostname()} cannot compute with train.device=cuda: torch "
-    )
-    assert not job.folder.exists()
 
 
 def test_a_federation_is_not_built_on_a_device_that_is_not_there(no_gpu):
@@ -214,31 +183,27 @@ def test_names(no_gpu):
 
 
 @pytest.mark.parametrize(
-    ("method", "said"),
+    ("changed", "said"),
     [
         (
-            {"name": "pfedhn", "sizes": ["lenet-s", "lenet"]},
+            {"methods": ["fedavg", {"name": "pfedhn", "sizes": ["lenet-s", "lenet"]}]},
             "methods.1.sizes: input_shape must be at least 5 pixels a side for this net, "
             "got input_shape=(1, 8, 8)",
         ),
         (
-            {"name": "pfl_ensemble", "sizes": ["dense"]},
+            {"methods": ["fedavg", {"name": "pfl_ensemble", "sizes": ["dense"]}]},
             "methods.1.sizes: target dense does not take inputs of shape (1, 8, 8)",
+        ),
+        (
+            {"model": {"target": "dense"}},
+            "model: target dense does not take inputs of shape (1, 8, 8)",
         ),
     ],
 )
-def test_nets_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, method, said):
-    study = parse_study({**STUDY, "methods": ["fedavg", method]})
+def test_nets_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, changed, said):
     with pytest.raises(InputError) as caught:
-        run(study, out=tmp_path / "out")
+        run(parse_study({**STUDY, **changed}), out=tmp_path / "out")
     assert str(caught.value) == said
-    assert not (tmp_path / "out").exists()
-
-
-def test_so_is_a_target_that_does_not_fit(tmp_path):
-    study = parse_study({**STUDY, "model": {"target": "dense"}})
-    with pytest.raises(InputError, match=r"^model: target dense does not take inputs of shape"):
-        run(study, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -3,9 +3,7 @@
 import pandas as pd
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from latecomer.commands.app import app
 from latecomer.errors import InputError
 from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.runs.directory import check_directory, declare
@@ -58,18 +56,6 @@ def test_a_cpu_has_no_tf32(no_gpu, device):
     assert str(caught.value) == "train.precision must be float32 or bf16 on the CPU, got tf32"
     assert settled(at("bf16", device=device)).train.precision == "bf16"
     assert settled(at("tf32", device="auto"), gpus_elsewhere=1).train.precision == "tf32"
-
-
-def test_the_command_line_refuses_it_in_one_line_and_writes_nothing(no_gpu, tmp_path):
-    for value in ("tf32", "half"):
-        out = tmp_path / value
-        words = ["run", "quickstart", f"train.precision={value}", "--out", str(out)]
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code == 2
-        assert len(done.stderr.splitlines()) == 1
-        assert "train.precision" in done.stderr
-        assert value in done.stderr
-        assert not out.exists()
 
 
 def test_a_directory_stays_at_its_precision(tmp_path):

@@ -290,16 +290,12 @@ def test_a_tensor_of_losses_is_a_table():
         (np.ma.masked_array([0.1, 0.2], mask=[True, False]), "got MaskedConstant masked"),
         ([{"client": "a", "loss": 0.1, "Weight": 2}], "a column of weights is called 'weight'"),
         (b"client,loss,Loss\na,0.1,0.9\n", "'loss' and 'Loss' differ only in letter case"),
-        ("client,loss\na,0.1\n".encode("utf-16-le"), "it seems to be UTF-16 or UTF-32"),
-        ("client,loss\na,0.1\n".encode("utf-16"), "it seems to be UTF-16 or UTF-32"),
         (b'"client" "loss"\n"1" "a" 0.1\n', "values are separated by blanks"),
         (b"sep=,\nclient,loss\na,0.1\n", "it begins with 'sep=', as spreadsheets write"),
     ],
 )
 def test_what_was_misread_without_a_word_is_refused(losses, said):
-    with pytest.raises(InputError) as caught:
-        certify_losses(losses)
-    assert said in str(caught.value)
+    assert said in refusal(losses)
 
 
 @pytest.mark.parametrize("name", ["fold", "server_round", "roundNum", "epochs", "run"])

@@ -18,9 +18,10 @@ from latecomer.declared import imported
 from latecomer.errors import InputError
 from latecomer.eval.routes.r4_progressive import Plan, plan_of
 from latecomer.eval.schema import Count, Probability, sequence
-from latecomer.eval.settings.cell import RouteSettings, SplitLike, StudyLike
+from latecomer.eval.settings.cell import RouteSettings, StudyLike
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.further_clients import OTHER_LAWS
+from latecomer.eval.splits.split import Split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +118,7 @@ class TrainingRoute(RouteSettings):
     delta: Probability = 0.05
     folds: Count = 1
 
-    def plan(self, split: SplitLike, *, key: str = "certificates") -> Plan:
+    def plan(self, split: Split, *, key: str = "certificates") -> Plan:
         """Fix who trains first and who is certified when; see :func:`plan_of`.
 
         Raises
@@ -134,7 +135,7 @@ class TrainingRoute(RouteSettings):
             raise InputError(f"train.cohort must be at most {key}.first={self.first}, got {cohort}")
         return self
 
-    def check_split(self, key: str, split: SplitLike) -> None:
+    def check_split(self, key: str, split: Split) -> None:
         """Refuse a split with too few clients, or too small ones."""
         plan = self.plan(split, key=key)
         everyone = [*split.seen, *split.certification]

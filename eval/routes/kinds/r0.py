@@ -26,8 +26,9 @@ from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import AskedShifts, Route, names_of, shifts_asked
 from latecomer.eval.routes.scored_clients import BETS
 from latecomer.eval.schema import Count, Legal, Number, Probability, Seed, one_of, sequence
-from latecomer.eval.settings.cell import RouteSettings, SplitLike, StudyLike
+from latecomer.eval.settings.cell import RouteSettings, StudyLike
 from latecomer.eval.splits.registry import check_outside, sampling_of
+from latecomer.eval.splits.split import Split
 from latecomer.models.outside import file_hash
 
 _DELTA = 0.05
@@ -210,7 +211,7 @@ class HeldOut(RouteSettings):
             }
         )
 
-    def check_split(self, key: str, split: SplitLike) -> None:
+    def check_split(self, key: str, split: Split) -> None:
         """Refuse too few clients, too small ones, and a rule that does not cover their sampling."""
         k = len(split.certification)
         if not k:

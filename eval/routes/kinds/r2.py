@@ -12,8 +12,9 @@ from latecomer.certify.sentences import (
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import Route
 from latecomer.eval.schema import Count, Probability
-from latecomer.eval.settings.cell import RouteSettings, SplitLike
+from latecomer.eval.settings.cell import RouteSettings
 from latecomer.eval.splits.registry import check_outside
+from latecomer.eval.splits.split import Split
 
 
 class TwoLevel(RouteSettings):
@@ -42,7 +43,7 @@ class TwoLevel(RouteSettings):
     client_share: Probability = 0.5
     draws: Count = 20
 
-    def check_split(self, key: str, split: SplitLike) -> None:
+    def check_split(self, key: str, split: Split) -> None:
         """Refuse too few clients, and clients who hold a random number of samples per class."""
         check_outside(split.kind, len(split.certification), split.n_outside)
         if split.law and split.law.concentrations:

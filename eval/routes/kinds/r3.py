@@ -19,8 +19,9 @@ from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import Route
 from latecomer.eval.routes.kinds.r2 import own_points
 from latecomer.eval.schema import Count, Positive, Probability, sequence
-from latecomer.eval.settings.cell import RouteSettings, SplitLike
+from latecomer.eval.settings.cell import RouteSettings
 from latecomer.eval.splits.registry import check_outside
+from latecomer.eval.splits.split import Split
 
 Ints = NDArray[np.int64]
 
@@ -170,7 +171,7 @@ class PersonalPrior(RouteSettings):
     measured_share: Probability = 0.5
     draws: Count = 20
 
-    def check_split(self, key: str, split: SplitLike) -> None:
+    def check_split(self, key: str, split: Split) -> None:
         """Refuse too few clients, and numbers of samples that clients cannot be measured on."""
         check_outside(split.kind, len(split.certification), split.n_outside)
         sizes = [len(client.support) for client in split.certification]

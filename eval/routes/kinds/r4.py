@@ -18,7 +18,8 @@ from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import Route, TrainingRoute, overlap_said
 from latecomer.eval.routes.r4_progressive import Plan, plan_of
 from latecomer.eval.schema import Count, one_of
-from latecomer.eval.settings.cell import SplitLike, StudyLike
+from latecomer.eval.settings.cell import StudyLike
+from latecomer.eval.splits.split import Split
 
 
 class Progressive(TrainingRoute):
@@ -45,7 +46,7 @@ class Progressive(TrainingRoute):
         """Return all rounds: those before the first score plus those after every block."""
         return trained + self.clients // self.block * self.rounds_per_block
 
-    def plan(self, split: SplitLike, *, key: str = "certificates") -> Plan:
+    def plan(self, split: Split, *, key: str = "certificates") -> Plan:
         """Fix who trains first and who is certified when, block by block."""
         return plan_of(split, first=self.first, clients=self.clients, block=self.block, key=key)
 

@@ -18,8 +18,9 @@ from latecomer.certify.words import percent
 from latecomer.errors import InputError
 from latecomer.eval.routes.kinds.declaration import AskedShifts, Route, names_of, shifts_asked
 from latecomer.eval.schema import Probability, one_of, sequence
-from latecomer.eval.settings.cell import RouteSettings, SplitLike, StudyLike
+from latecomer.eval.settings.cell import RouteSettings, StudyLike
 from latecomer.eval.splits.registry import check_outside
+from latecomer.eval.splits.split import Split
 
 ScoreName = Annotated[str, BeforeValidator(one_of(LABEL_SCORES))]
 
@@ -65,7 +66,7 @@ class SetsOfLabels(RouteSettings):
             refuse_too_few(certify, self.alpha, called=f"{key}.alpha")
         return self.model_copy(update={"shifts": shifts_asked(f"{key}.shifts", self.shifts, study)})
 
-    def check_split(self, key: str, split: SplitLike) -> None:
+    def check_split(self, key: str, split: Split) -> None:
         """Refuse too few clients."""
         k = len(split.certification)
         if not k:

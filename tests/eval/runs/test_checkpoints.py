@@ -317,6 +317,7 @@ class Clock:
     """Rounds of four tenths of a second, which overwrite one another's weights."""
 
     def __init__(self, files, folder):
+        self.files, self.folder = files, folder
         self.now, self.weights = 0.0, torch.zeros(3)
         every = CheckpointEvery(seconds=60)
         self.cell = files(folder, every=every, clock=lambda: self.now)
@@ -327,16 +328,19 @@ class Clock:
         self.weights.fill_(number)
         self.slot.offer(Checkpoint(number, State({"w": self.weights}, {})), **about)
 
+    def left(self):
+        """Write the last round, whose tensors the next has overwritten, and read what is there."""
+        self.weights.fill_(-1)
+        self.cell.write_last()
+        found = self.files(self.folder).slot("train", seed=0, rounds=99).load()
+        return found.rounds_done, found.state.server["w"].tolist()
+
 
 def test_what_is_written_within_a_round_is_a_copy(files, tmp_path):
     rounds = Clock(files, tmp_path)
     for number in range(1, 9):
         rounds.end(number)
-    rounds.weights.fill_(-1)
-    rounds.cell.write_last()
-    found = files(tmp_path).slot("train", seed=0, rounds=99).load()
-    # Copied after .4, 1.6 and 2.8 seconds.
-    assert (found.rounds_done, found.state.server["w"].tolist()) == (7, [7.0] * 3)
+    assert rounds.left() == (7, [7.0] * 3), "copied after .4, 1.6 and 2.8 seconds"
 
 
 @pytest.fixture
@@ -370,10 +374,7 @@ def test_a_stop_within_a_short_round_waits_for_its_end(files, tmp_path, stopped)
     with pytest.raises(SystemExit) as ended:
         rounds.end(3)
     assert ended.value.code == 128 + signal.SIGTERM
-    rounds.weights.fill_(-1)
-    rounds.cell.write_last()
-    found = files(tmp_path).slot("train", seed=0, rounds=99).load()
-    assert (found.rounds_done, found.state.server["w"].tolist()) == (3, [3.0] * 3)
+    assert rounds.left() == (3, [3.0] * 3)
     stopped()  # it is raised once
     allow_stop()
 
@@ -385,10 +386,7 @@ def test_a_stop_does_not_wait_where_a_copy_is_at_hand(files, tmp_path, stopped, 
         rounds.end(earlier, long_ahead=earlier == 6)
     with pytest.raises(SystemExit):
         stopped()
-    rounds.weights.fill_(-1)
-    rounds.cell.write_last()
-    found = files(tmp_path).slot("train", seed=0, rounds=99).load()
-    assert (found.rounds_done, found.state.server["w"].tolist()) == (number, [number] * 3)
+    assert rounds.left() == (number, [number] * 3)
 
 
 def test_the_frequency_is_checked():

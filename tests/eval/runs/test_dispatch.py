@@ -2,7 +2,9 @@
 
 import json
 import os
+import socket
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -68,7 +70,7 @@ def jobs(tmp_path):
 
 def kinds(cluster, jobs, at_most=None):
     reports = []
-    dispatch(cluster, jobs, reports.append, at_most=at_most)
+    dispatch(cluster, jobs, reports.append, at_most=at_most, cpus_per_cell=1)
     return [(report.kind, report.job) for report in reports], reports
 
 
@@ -118,9 +120,8 @@ def test_a_full_queue_is_waited_for(jobs):
 
 def test_a_refusal_ends_the_run_and_what_is_out(jobs, tmp_path):
     cluster = Told(Refusal("the worker on far does not see it"), FAILED, FAILED, looks=0)
-    reports = []
     with pytest.raises(InputError, match="the worker on far does not see it"):
-        dispatch(cluster, jobs, reports.append, at_most=None)
+        kinds(cluster, jobs)
     assert cluster.cancelled == [1, 2]
     assert not list(tmp_path.glob(".workers-*"))
 
@@ -137,9 +138,7 @@ def test_notes_and_rounds_come_through(jobs):
             errand.board.sign(0, 1, kind="note", message=f"{left} left")
             return super().outcome(handle)
 
-    cluster = Busy(FAILED, looks=2)
-    reports = []
-    dispatch(cluster, jobs[:1], reports.append, at_most=None)
+    _, reports = kinds(Busy(FAILED, looks=2), jobs[:1])
     assert [(r.kind, r.round, r.message) for r in reports] == [
         ("start", None, ""),
         ("note", None, "2 left"),
@@ -167,38 +166,39 @@ def errand(jobs, tmp_path, monkeypatch):
         yield Errand(0, 1, jobs[0], board, Setting.here())
 
 
-def replaced(errand, **about):
-    return Errand(**{**vars(errand), **about})
+def refusal(errand, **about):
+    """Return why a worker refuses an errand, which differs in some way from one that is right."""
+    refused = carry_out_elsewhere(replace(errand, **about))
+    assert isinstance(refused, Refusal)
+    return refused.message
 
 
 def test_a_worker_that_sees_another_disk_says_so(errand, tmp_path, monkeypatch):
     monkeypatch.setattr("latecomer.eval.runs.elsewhere._LATE_FILE", 0.0)
-    other = Board(errand.board.folder, "another token")
-    refusal = carry_out_elsewhere(replaced(errand, board=other))
-    assert isinstance(refusal, Refusal)
-    assert f"does not see {tmp_path}: the run directory must lie on a file system" in (
-        refusal.message
-    )
-    absent = Board(tmp_path / "absent", "token")
-    assert isinstance(carry_out_elsewhere(replaced(errand, board=absent)), Refusal)
+    for board in (Board(errand.board.folder, "another token"), Board(tmp_path / "absent", "token")):
+        told = refusal(errand, board=board)
+        assert f"does not see {tmp_path}: the run directory must lie on a file system" in told
 
 
 def test_a_worker_with_another_version_says_so(errand):
-    setting = Setting.here()
-    versions = {**setting.versions, "torch": "1.0"}
-    refusal = carry_out_elsewhere(
-        replaced(errand, setting=Setting(**{**vars(setting), "versions": versions}))
-    )
-    assert isinstance(refusal, Refusal)
-    assert "has torch" in refusal.message
-    assert "the study was started with 1.0" in refusal.message
+    here = Setting.here()
+    told = refusal(errand, setting=replace(here, versions={**here.versions, "torch": "1.0"}))
+    assert "has torch" in told
+    assert "the study was started with 1.0" in told
 
 
 def test_a_worker_with_many_threads_says_so(errand, monkeypatch):
     monkeypatch.setenv("MKL_NUM_THREADS", "8")
-    refusal = carry_out_elsewhere(errand)
-    assert isinstance(refusal, Refusal)
-    assert "was not started with MKL_NUM_THREADS=1" in refusal.message
+    assert "was not started with MKL_NUM_THREADS=1" in refusal(errand)
+
+
+def test_a_worker_without_the_device_says_so(errand, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    job = replace(errand.job, cell=Cell("a", {"kind": "method", "train": {"device": "cuda"}}))
+    told = refusal(errand, job=job)
+    assert told.startswith(f"the worker on {socket.gethostname()} cannot compute with train.device")
+    assert "=cuda: torch " in told
+    assert not job.folder.exists()
 
 
 def test_a_worker_takes_over_what_is_the_studys(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cell_doubles import carry_out, told
 
 from latecomer.errors import InputError
 from latecomer.eval.devices import visible_gpus
@@ -20,16 +21,10 @@ from latecomer.eval.runs.lock import owner_of
 HERE = Path(__file__).parents[1]
 
 
-def carry_out(jobs, workers):
-    reports = []
-    LocalExecutor(workers).run(jobs, reports.append)
-    return reports
-
-
 @pytest.mark.slow
 def test_jobs_are_done_in_processes_and_reported(make_jobs, log):
     jobs = make_jobs("work", ("local", "fedavg", "pefll"))
-    reports = carry_out(jobs, workers=2)
+    reports = carry_out(LocalExecutor(2), jobs)
     assert sorted(r.job for r in reports if r.kind == "start") == [0, 1, 2]
     assert sorted(r.job for r in reports if r.kind == "done") == [0, 1, 2]
     assert {r.round for r in reports if r.kind == "round"} >= {0}
@@ -58,8 +53,8 @@ def test_a_worker_starts_without_what_only_a_cell_needs():
 
 @pytest.mark.slow
 def test_one_killed_process_costs_its_cell_one_retry(make_jobs):
-    reports = carry_out(make_jobs("dies_once"), workers=1)
-    assert [(r.kind, r.job) for r in reports if r.kind != "round"] == [
+    reports = carry_out(LocalExecutor(1), make_jobs("dies_once"))
+    assert told(reports) == [
         *[("start", 0), ("retry", 0), ("start", 1)],
         *[("done", 1), ("start", 0), ("done", 0)],
     ]
@@ -69,10 +64,9 @@ def test_one_killed_process_costs_its_cell_one_retry(make_jobs):
 @pytest.mark.nightly
 def test_a_killed_cell_is_tried_again_when_no_other_needs_memory(make_jobs):
     names = ("local", "fedavg", "pefll", "pfedhn")
-    reports = carry_out(make_jobs("dies_once", names), workers=2)
-    told = [(r.kind, r.job) for r in reports if r.kind != "round"]
-    assert told[-2:] == [("start", 0), ("done", 0)]
-    assert len([kind for kind, _ in told if kind == "done"]) == 4
+    reports = carry_out(LocalExecutor(2), make_jobs("dies_once", names))
+    assert told(reports)[-2:] == [("start", 0), ("done", 0)]
+    assert [kind for kind, _ in told(reports)].count("done") == 4
 
 
 def test_memory_of_a_cell_limits_the_processes(monkeypatch):
@@ -96,7 +90,7 @@ def test_memory_of_a_cell_limits_the_processes(monkeypatch):
 )
 def test_a_cell_that_kills_twice_fails_and_the_others_go_on(make_jobs, log, double, ended):
     """Memory is blamed only for what it may have ended."""
-    reports = carry_out(make_jobs(double), workers=2)
+    reports = carry_out(LocalExecutor(2), make_jobs(double))
     ends = {r.job: r for r in reports if r.kind in ("done", "failed")}
     assert (ends[0].kind, ends[1].kind) == ("failed", "done")
     assert ends[0].message == f"its process was {ended}"
@@ -105,13 +99,13 @@ def test_a_cell_that_kills_twice_fails_and_the_others_go_on(make_jobs, log, doub
 
 @pytest.mark.nightly
 def test_a_cell_that_leaves_its_process_is_told_by_the_exit_code(make_jobs):
-    reports = carry_out(make_jobs("local_always_leaves", ("local",)), workers=1)
+    reports = carry_out(LocalExecutor(1), make_jobs("local_always_leaves", ("local",)))
     assert reports[-1].message == "its process ended with exit code 3, twice"
 
 
 @pytest.mark.slow
 def test_an_error_is_one_line_and_no_retry(make_jobs, log):
-    reports = carry_out(make_jobs("fedavg_fails"), workers=1)
+    reports = carry_out(LocalExecutor(1), make_jobs("fedavg_fails"))
     failed = [r for r in reports if r.kind == "failed"]
     assert [r.message for r in failed] == ["ArithmeticError: loss is nan in round 3"]
     assert "Traceback" in failed[0].details
@@ -137,7 +131,7 @@ def test_cores_go_to_cells_then_to_their_clients(
     monkeypatch.setattr("latecomer.eval.runs.local.cores_here", lambda: free)
     monkeypatch.setenv("OMP_NUM_THREADS", most)
     jobs = make_jobs("client_threads", names)
-    carry_out(jobs, workers=asked)
+    carry_out(LocalExecutor(asked), jobs)
     assert [read_rows(job.folder / "rows.csv")["value"].item() for job in jobs] == seen
     assert LocalExecutor(asked, gpus=("0",)).threads(1) == 1
 
@@ -156,7 +150,7 @@ def test_a_job_of_slurm_has_the_cores_that_it_asked_for(monkeypatch):
 def test_cells_spread_over_the_gpus(make_jobs, monkeypatch, gpus, seen):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     jobs = make_jobs("gpu_seen", ("local", "fedavg", "pefll"))
-    LocalExecutor(3, gpus=gpus).run(jobs, lambda report: None)
+    carry_out(LocalExecutor(3, gpus=gpus), jobs)
     found = sorted(read_rows(job.folder / "rows.csv")["value"].item() for job in jobs)
     assert found == seen
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
@@ -181,7 +175,7 @@ def test_workers_have_one_thread_and_keep_freed_memory_unless_the_user_says_othe
     monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "4096")
     jobs = make_jobs("variables", ("local",))
-    carry_out(jobs, workers=1)
+    carry_out(LocalExecutor(1), jobs)
     assert list(read_rows(jobs[0].folder / "rows.csv")["value"]) == [
         1.0,
         float(worker_variables(here=True)["MALLOC_MMAP_THRESHOLD_"]),

@@ -37,6 +37,11 @@ def dead_here():
     return replace(this_process(), pid=gone.pid, started=1)
 
 
+def refused(folder, said=None, overrules=""):
+    with pytest.raises(HeldError, match=said), held(folder, overrules=overrules):
+        pass
+
+
 def test_a_lock_names_its_owner_and_goes_with_it(tmp_path):
     assert owner_of(tmp_path / "cell") is None
     with held(tmp_path / "cell") as lock:
@@ -44,11 +49,7 @@ def test_a_lock_names_its_owner_and_goes_with_it(tmp_path):
         owner = owner_of(tmp_path / "cell")
         assert (owner.pid, owner.is_here, owner.is_dead) == (os.getpid(), True, False)
         assert str(owner) == f"process {os.getpid()} on {owner.host}"
-        with (
-            pytest.raises(HeldError, match=f"process {os.getpid()} on .* is working on it"),
-            held(tmp_path / "cell"),
-        ):
-            pass
+        refused(tmp_path / "cell", f"process {os.getpid()} on .* is working on it")
         lock.check()
     assert os.listdir(tmp_path / "cell") == []
 
@@ -74,18 +75,15 @@ def test_a_number_that_another_process_bears_now_does_not_keep_a_lock(tmp_path):
 
 def test_an_owner_elsewhere_is_believed_until_somebody_has_watched_it_be_silent(tmp_path):
     put(tmp_path, ELSEWHERE)
-    with pytest.raises(HeldError, match="process 7 on ada"), held(tmp_path):
-        pass
-    with pytest.raises(HeldError), held(tmp_path, overrules="another token"):
-        pass
+    refused(tmp_path, "process 7 on ada")
+    refused(tmp_path, overrules="another token")
     with held(tmp_path, overrules="t0"):
         assert os.listdir(tmp_path) == ["lock.2"]
 
 
 def test_a_torn_lock_is_an_unknown_owners(tmp_path):
     (tmp_path / "lock.1").write_text('{"host": "a')
-    with pytest.raises(HeldError, match="an unknown process is working on it"), held(tmp_path):
-        pass
+    refused(tmp_path, "an unknown process is working on it")
     with held(tmp_path, overrules=owner_of(tmp_path).token):
         pass
 
@@ -176,8 +174,7 @@ def test_a_file_system_without_links(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "link", refuse)
     with held(tmp_path):
         assert owner_of(tmp_path).pid == os.getpid()
-        with pytest.raises(HeldError), held(tmp_path):
-            pass
+        refused(tmp_path)
     assert os.listdir(tmp_path) == []
 
 

@@ -252,13 +252,9 @@ def test_a_rule_about_measured_scores_is_refused_for_drawn_models(source: Path) 
 
 
 def test_runs_that_hold_no_such_scores_are_refused(source: Path) -> None:
-    assert "holds an unfinished run" in refusal(_without(source, "rows.csv"), PRODUCT)
-    assert "it has no study.yaml" in refusal(_without(source, "study.yaml"), PRODUCT)
-
-
-def _without(source: Path, name: str) -> Path:
-    (source / name).unlink()
-    return source
+    for name, said in (("rows.csv", "an unfinished run"), ("study.yaml", "it has no study.yaml")):
+        (source / name).unlink()
+        assert said in refusal(source, PRODUCT)
 
 
 def test_an_existing_directory_is_left_alone(source: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import fake_slurm
 import pytest
 import submitit
+from cell_doubles import carry_out, told
 
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import read_rows
@@ -28,16 +29,6 @@ def slurm(tmp_path, monkeypatch):
     watcher = type(submitit.SlurmJob.watcher)(delay_s=600)
     monkeypatch.setattr(submitit.SlurmJob, "watcher", watcher)
     return folder
-
-
-def carry_out(executor, jobs):
-    reports = []
-    executor.run(jobs, reports.append)
-    return reports
-
-
-def told(reports):
-    return [(r.kind, r.job) for r in reports if r.kind not in ("round", "note")]
 
 
 @pytest.mark.slow

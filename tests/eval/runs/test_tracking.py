@@ -27,13 +27,15 @@ def finished(tmp_path_factory):
     return out, cell
 
 
-def events(cell):
+def tell_of(cell, out, said, *trackers):
+    """Tell trackers of a run, whose study is called so, with one cell of two rounds."""
     about = {"done": 1, "total": 2, "workers": 1, "cell": cell, "label": "pefll", "seed": 0}
-    yield Event("plan", 0, 2, 1)
-    yield Event("start", **about)
-    for number, loss in enumerate((0.5, 0.25)):
-        yield Event("round", round=number, rounds=2, loss=loss, **about)
-    yield Event("done", rounds=2, **about)
+    with tracked(trackers, "study", out, said) as tell:
+        tell(Event("plan", 0, 2, 1))
+        tell(Event("start", **about))
+        for number, loss in enumerate((0.5, 0.25)):
+            tell(Event("round", round=number, rounds=2, loss=loss, **about))
+        tell(Event("done", rounds=2, **about))
 
 
 OWN = """
@@ -52,9 +54,7 @@ def test_a_function_hears_every_round_and_the_results_of_a_done_cell(
     (tmp_path / "own_tracker.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
     said = []
-    with tracked(("own_tracker:listen", "own_tracker:breaks"), "s", out, said.append) as tell:
-        for event in events(cell):
-            tell(event)
+    tell_of(cell, out, said.append, "own_tracker:listen", "own_tracker:breaks")
     from own_tracker import heard
 
     assert heard[:2] == [
@@ -117,9 +117,7 @@ def test_tensorboard_holds_the_losses(finished, tmp_path):
 
     _, cell = finished
     out = shutil.copytree(finished[0], tmp_path / "out")
-    with tracked(("tensorboard",), "s", out, pytest.fail) as tell:
-        for event in events(cell):
-            tell(event)
+    tell_of(cell, out, pytest.fail, "tensorboard")
     kept = EventAccumulator(str(out / "tensorboard" / "pefll seed 0")).Reload()
     assert [(one.step, one.value) for one in kept.Scalars("train/loss")] == [(1, 0.5), (2, 0.25)]
     assert "novel/error" in kept.Tags()["scalars"]
@@ -130,11 +128,9 @@ def test_mlflow_has_a_run_a_series(finished, tmp_path, monkeypatch):
     out, cell = finished
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
-    with tracked(("mlflow",), "of mine", out, pytest.fail) as tell:
-        for event in events(cell):
-            tell(event)
+    tell_of(cell, out, pytest.fail, "mlflow")
     client = mlflow.MlflowClient()
-    experiment = client.get_experiment_by_name("of mine").experiment_id
+    experiment = client.get_experiment_by_name("study").experiment_id
     (run,) = client.search_runs([experiment])
     assert run.info.run_name == "pefll seed 0"
     assert run.info.status == "FINISHED"

@@ -86,7 +86,6 @@ def test_seeds_that_share_delta_are_told_once():
     [
         ("model.words=.inf", "model.words must be a finite number, got inf"),
         ("model.words=[1, {a: .nan}]", "model.words.1.a must be a finite number, got nan"),
-        ("methods=[{name: fedavg, local_lr: -.inf}]", "above 0 and finite, got local_lr=-inf"),
     ],
 )
 def test_numbers_of_ones_own_are_finite(override, said):

@@ -1,6 +1,7 @@
 """The study of populations that shift: what it may ask, and what it leaves behind."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -93,8 +94,8 @@ def test_certificates_are_of_the_certification_clients_errors(left):
         assert by_bound[f"r0:{rule}@{radius:g}"] == pytest.approx(float(found), abs=1e-12)
 
 
-def asked(**changed):
-    plain = load_study("population-shift").resolved()
+def asked(*variants, **changed):
+    plain = load_study("population-shift", variants=variants).resolved()
     return parse_study({**plain, **changed})
 
 
@@ -114,10 +115,7 @@ def test_mistakes_are_said_in_one_line(weights, said):
 
 
 def test_concentrations_are_checked_before_any_work():
-    def dirichlet(**changed):
-        plain = load_study("population-shift", variants=["dirichlet"]).resolved()
-        return parse_study({**plain, **changed})
-
+    dirichlet = partial(asked, "dirichlet")
     for laws, said in (
         ([[1.0] * 9], "shifts.concentrations.0 must list one number a class (10), got 9"),
         ([[0.5] * 10, [0.5] * 10], "differ in its KL divergence"),

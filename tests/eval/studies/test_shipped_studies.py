@@ -12,13 +12,8 @@ from latecomer.eval.studies.shipped import shipped_studies
 from latecomer.reports import report
 from latecomer.reports.display import pictures
 
-FILES = {
-    "cifar10": "cifar10-larger",
-    "cifar100": "cifar100",
-    "mnist": "mnist",
-    "inaturalist": "inaturalist",
-    "stl10": "stl10",
-}
+FILES = {name: name for name in ("cifar100", "mnist", "inaturalist", "stl10")}
+FILES |= {"cifar10": "cifar10-larger"}
 STUDIES = [study.name for study in shipped_studies() if study.paper]
 JOBS = ["bound-vs-accuracy", "generalization-gap", "shift-robustness"]
 # Says which classes its data have.
