@@ -368,7 +368,6 @@ def client_errors(rows: pd.DataFrame, metric: str = "error") -> pd.DataFrame:
     frame = rows.loc[chosen, [*columns, "shift", "severity", "n_query", "value"]].rename(
         columns={"value": "error"}
     )
-    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     return frame.astype({"seed": "int64"}).reset_index(drop=True)
 
 
@@ -486,7 +485,6 @@ def diagnostics_frame(rows: pd.DataFrame) -> pd.DataFrame:
     known = list(METRICS)
     chosen = rows[(rows["method"] == "") & rows["metric"].isin(known) & (rows["client"] != "")]
     distances = chosen[[*keys, "metric", "value"]].rename(columns={"value": "distance"})
-    distances["shift"] = distances["shift"].where(distances["shift"] != "", "none")
     frame = mean.reset_index().rename(columns={"mean": "error", "size": "n_seeds"})
     plain = distances.loc[distances["shift"] == "none", ["client", "metric", "distance"]]
     moved = distances.merge(

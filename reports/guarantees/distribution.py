@@ -47,9 +47,7 @@ def curve_frame(tables: CellTables) -> pd.DataFrame:
         ``upper`` its certified bound, all levels at once.
     """
     frame = joined(tables, CURVE_COLUMNS, ("severity", "delta", *CURVE_COLUMNS[-3:]), "")
-    frame = frame.rename(columns={"threshold": "level"})
-    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
-    return frame
+    return frame.rename(columns={"threshold": "level"})
 
 
 def fraction_frame(rows: pd.DataFrame) -> pd.DataFrame:
@@ -65,7 +63,6 @@ def fraction_frame(rows: pd.DataFrame) -> pd.DataFrame:
     chosen = rows[(rows["metric"] == "certified_fraction") & (rows["term"] == "")]
     keys = [*MODEL, "seed", *CONDITION]
     frame = chosen[[*keys, "bound", "value", "delta", "n_clients"]].reset_index(drop=True)
-    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     frame["threshold"] = pd.to_numeric(
         frame["bound"].str.replace(r"^.*@", "", regex=True), errors="coerce"
     )
@@ -119,8 +116,7 @@ def price_frame(rows: pd.DataFrame) -> pd.DataFrame:
     tags = [*keys, "delta", "sampling"]
     if chosen.empty:
         return pd.DataFrame(columns=[*keys, "paid", "reference", "reference_pool"])
-    prices = chosen.assign(shift=chosen["shift"].where(chosen["shift"] != "", "none"))
-    frame = prices.set_index([*tags, "term"])["value"].unstack("term").reset_index()
+    frame = chosen.set_index([*tags, "term"])["value"].unstack("term").reset_index()
     frame.columns.name = None
     frame = frame.reindex(columns=[*tags, "paid", "reference", "reference_pool"])
     # Rows hold a pool's share of clients that may go unseen; each adds one minus the mean error,

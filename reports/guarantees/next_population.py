@@ -206,7 +206,7 @@ def asked_radii(rows: pd.DataFrame) -> pd.DataFrame:
         r"^r0:(?P<ball>tv|kl|chi2|subgroup)(?:_ball)?@(?P<radius>[^@]+)$"
     )
     frame = pd.concat([own[[*MODEL, "seed", "shift", "value", "delta"]], told], axis=1)
-    frame = frame[frame["ball"].notna() & frame["shift"].isin(["", "none"])].drop(columns="shift")
+    frame = frame[frame["ball"].notna() & (frame["shift"] == "none")].drop(columns="shift")
     return frame.astype({"radius": float}).reset_index(drop=True)
 
 

@@ -46,12 +46,10 @@ _MEASURED = ("coverage", "set_size", "set_single")
 _KEY = [*MODEL, "seed", "bound"]
 
 
-def _unshifted(frame: pd.DataFrame) -> pd.DataFrame:
-    shift = frame["shift"].where(frame["shift"] != "", "none")
-    frame = frame.assign(shift=shift).astype({"seed": "int64"})
+def _named(frame: pd.DataFrame) -> pd.DataFrame:
     names = [str(bound).partition("@") for bound in frame["bound"]]
     scores, forms = [name for name, _, _ in names], [form for _, _, form in names]
-    return frame.assign(score=scores, form=forms)
+    return frame.astype({"seed": "int64"}).assign(score=scores, form=forms)
 
 
 def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +62,7 @@ def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """
     told = rows[(rows["metric"] == "set_threshold") & (rows["status"] != "failed")]
     facts = ["value", "delta", "n_clients", "population", "sampling", "rigorous", "message"]
-    frame = _unshifted(told[[*_KEY, *CONDITION, *facts]].rename(columns={"message": "reason"}))
+    frame = _named(told[[*_KEY, *CONDITION, *facts]].rename(columns={"message": "reason"}))
     frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True)
     alphas = frame[frame["form"] == CLIENTS].groupby("score")["delta"].max()
     sizes = group_sizes(rows)
@@ -83,7 +81,7 @@ def sets_frame(rows: pd.DataFrame) -> pd.DataFrame:
     the mean error of the same clients, ``promised`` whether a certificate covers the condition.
     """
     chosen = rows["metric"].isin(_MEASURED) & (rows["client"] == "") & (rows["status"] != "failed")
-    told = _unshifted(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "n_clients"]])
+    told = _named(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "n_clients"]])
     by = [*MODEL, "bound", *CONDITION, "score", "form"]
     if told.empty:
         return pd.DataFrame(columns=[*by, *_MEASURED])
@@ -122,7 +120,7 @@ def client_sets_frame(rows: pd.DataFrame) -> pd.DataFrame:
         ``label predictor score client coverage set_size alpha``.
     """
     chosen = rows["metric"].isin(_MEASURED) & (rows["client"] != "") & (rows["status"] != "failed")
-    told = _unshifted(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "client", "delta"]])
+    told = _named(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "client", "delta"]])
     told = told[told["shift"] == "none"].rename(columns={"delta": "alpha"})
     by = [*MODEL, "score", "client", "alpha"]
     if told.empty:
@@ -252,7 +250,7 @@ def _claims(material: Material) -> Iterator[Block]:
     frame = threshold_frame(material.rows)
     plain = frame[(frame["shift"] == "none") & (frame["form"] != POOLED)]
     plain = plain.loc[_rank(plain["score"]).sort_values(kind="stable").index]
-    facts = material.ledger[material.ledger["shift"].isin(["", "none"])]
+    facts = material.ledger[material.ledger["shift"] == "none"]
     for bound, own in plain.groupby("bound", sort=False):
         first = first_record(primary_predictor(own))
         ends = [rounded(own["value"].agg(end), decimals=3, up=True) for end in ("min", "max")]

@@ -243,7 +243,7 @@ def slack_frame(
     novel = unshifted(client_errors(rows)).groupby(SYSTEM)["error"]
     means, halves = novel.mean(), novel.agg(half_width)
     terms = rows[
-        (rows["metric"] == "certificate") & (rows["term"] != "") & rows["shift"].isin(["", "none"])
+        (rows["metric"] == "certificate") & (rows["term"] != "") & (rows["shift"] == "none")
     ]
     keys = ["label", "seed", "bound", "predictor", "delta"]
     made_of = {key: part for key, part in terms.groupby(keys, sort=False)}

@@ -174,7 +174,7 @@ def samples_per_client(rows: pd.DataFrame) -> str:
         (rows["group"] == "novel")
         & (rows["metric"] == "error")
         & (rows["client"] != "")
-        & rows["shift"].isin(["", "none"])
+        & (rows["shift"] == "none")
     ]
     parts = []
     for column, role in (("n_support", "support"), ("n_query", "query")):
