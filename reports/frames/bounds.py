@@ -24,7 +24,7 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     unshifted,
 )
-from latecomer.reports.words import low_to_high, sentence_case
+from latecomer.reports.words import range_of, sentence_case
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
 # What differs between the rows of a table and is said there, in columns of its own.
@@ -195,16 +195,12 @@ def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]
             {
                 "name": name,
                 "text": _one_of(list(dict.fromkeys(part["text"]))),
-                "range": _range(part["value"]),
+                "range": range_of(part["value"], number),
                 "n": len(part),
             }
             for name, part in entries.groupby("name", sort=False)
         ]
     return notes
-
-
-def _range(values: pd.Series) -> str:
-    return low_to_high(number(float(values.min())), number(float(values.max())))
 
 
 def _one_of(texts: Sequence[str]) -> str:

@@ -111,15 +111,16 @@ def half_width(values: pd.Series) -> float:
 
 
 def over_clients_and_seeds(
-    frame: pd.DataFrame, by: list[str], value: str, *, least: float, most: float
+    frame: pd.DataFrame, by: list[str], value: str, *, least: float, most: float, sort: bool = True
 ) -> pd.DataFrame:
     """Mean of a value over clients, then over seeds, with both spreads.
 
     ``lower`` and ``upper`` are the 95% t-interval over clients, each averaged over seeds, cut where
-    the value ends, at ``least`` and ``most``; the t-interval does not know that.
+    the value ends, at ``least`` and ``most``; the t-interval does not know that.  Clients and seeds
+    are summed up in order, or as they come unless ``sort``: sums depend on that in their last bit.
     """
     seeds, clients = (
-        frame.groupby([*by, unit], dropna=False)[value]
+        frame.groupby([*by, unit], dropna=False, sort=sort)[value]
         .mean()
         .reset_index()
         .groupby(by, dropna=False)[value]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 from itertools import combinations
-from textwrap import fill
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,8 @@ from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.predicted_sets import LABEL_SCORES
 from latecomer.certify.words import DASH, chance, count, percent, rounded, shift_name
 from latecomer.eval.names import statement
-from latecomer.reports.display.drawing import MOST_CURVES, Looks, panels, styled
+from latecomer.reports.display.drawing import MOST_CURVES, Looks, styled
+from latecomer.reports.display.errors_figure import model_panels
 from latecomer.reports.display.naming import Names, as_subject, model_called, model_names
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import (
@@ -38,7 +38,7 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     records,
 )
-from latecomer.reports.words import bound_name, low_to_high, sentence_case
+from latecomer.reports.words import bound_name, range_of, sentence_case
 
 CLIENTS, CONFIDENT, POOLED = "", "confident", "pooled"
 """How a threshold was made, behind the name of its bound."""
@@ -142,13 +142,8 @@ def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     """
     sizes = frame.groupby("label", sort=False)["set_size"].mean().nsmallest(MOST_CURVES)
     names = {pair: name for pair, name in model_names(frame).items() if pair[0] in sizes.index}
-    columns = min(2 if width < 5 else 4, len(names))
-    titles = [fill(name, int(12 * width / columns)) for name in names.values()]
-    line = 1.35 + 0.13 * max(title.count("\n") for title in titles)
-    figure, drawn = panels(
-        len(names), width, columns, above=0.8, each=line, sharex=True, sharey=True
-    )
-    for axes, pair, title in zip(drawn, names, titles, strict=True):
+    figure, drawn = model_panels(names, width, above=0.8)
+    for pair, axes in drawn.items():
         own = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]
         axes.axhline(100 * (1 - own["alpha"].iloc[0]), color=MUTED, linewidth=0.9)
         axes.plot(
@@ -158,11 +153,9 @@ def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
         axes.plot(
             own["set_size"].mean(), 100 * own["coverage"].mean(), "+", color=INK, markersize=9
         )
-        axes.set_title(title, fontsize=8, pad=3)
-        axes.grid()
     # A panel above a place without one has numbers of its own.
-    for axes in drawn[max(len(names) - columns, 0) :]:
-        axes.tick_params(labelbottom=True)
+    for lowest in list(drawn.values())[-(2 if width < 5 else 4) :]:
+        lowest.tick_params(labelbottom=True)
     figure.supxlabel("labels in a set", fontsize=8.5)
     figure.supylabel("points whose set holds their label (%)", fontsize=8.5)
     handles = [
@@ -346,15 +339,15 @@ def _alike(told: list[dict[str, Any]], names: Names) -> str:
 
 
 def _pooled(pooled: pd.DataFrame) -> str:
-    held = low_to_high(*(percent(pooled["coverage"].agg(end)) for end in ("min", "max")))
+    held = range_of(pooled["coverage"], percent)
     return f"A threshold from pooled points, which guarantees a new client nothing, held {held}."
 
 
 def _sure(confident: pd.DataFrame) -> str:
     if (confident["threshold"] >= 1).all():
         return "With confidence over the certified clients, too few for it, sets hold all labels."
-    sizes = low_to_high(*(f"{confident['set_size'].agg(end):.2f}" for end in ("min", "max")))
-    held = low_to_high(*(percent(confident["coverage"].agg(end)) for end in ("min", "max")))
+    sizes = range_of(confident["set_size"], "{:.2f}".format)
+    held = range_of(confident["coverage"], percent)
     return f"With confidence over the certified clients sets have {sizes} labels and held {held}."
 
 
