@@ -110,7 +110,12 @@ def serving_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE) -> 
         axes.grid()
     for axes in grid if narrow else grid[:1]:
         axes.set_ylabel("error of new clients (%)")
-    _legend(figure, summary, look, narrow)
+    for label in summary["label"]:
+        called = shown(model_called(str(label)))
+        seconds.plot([], [], look[label].mark, color=look[label].colour, label=called)
+    figure.legend(
+        loc="outside lower center", ncols=3 if narrow else 6, handletextpad=0.3, columnspacing=0.9
+    )
     return figure
 
 
@@ -169,16 +174,6 @@ def size(value: float) -> str:
             break
         value /= 1000
     return f"{value:.3g} {unit}"
-
-
-def _legend(figure: Figure, summary: pd.DataFrame, look: Looks, narrow: bool) -> None:
-    axes = figure.axes[0]
-    for label in summary["label"]:
-        own = look[label]
-        axes.plot([], [], own.mark, color=own.colour, label=shown(model_called(str(label))))
-    figure.legend(
-        loc="outside lower center", ncols=3 if narrow else 6, handletextpad=0.3, columnspacing=0.9
-    )
 
 
 def serving_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:

@@ -183,8 +183,6 @@ def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]
     """
     own = ledger[ledger["bound"] == bound]
     notes: dict[str, list[dict[str, Any]]] = {}
-    if own.empty:
-        return {kind: [] for kind in ("assumption", "source", "reason", "delta", "input")}
     for kind in ("assumption", "source", "reason"):
         texts = own.loc[own["kind"] == kind, ["text", "name"]]
         said = texts["text"].where(texts["text"] != "", texts["name"])
