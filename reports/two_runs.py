@@ -31,7 +31,8 @@ def compare_runs(first: str | Path, second: str | Path) -> dict[str, Any]:
         When either directory holds no readable run.
     """
     one, other = load_run(first), load_run(second)
-    paired = _same_clients(one, other)
+    # Data and split are declared alike, so that client ids mean the same clients.
+    paired = all(one.study.get(name) == other.study.get(name) for name in ("data", "split"))
     return {
         "settings": settings_frame(one, other),
         "differences": differences_frame(one.rows, other.rows, paired=paired),
@@ -107,11 +108,6 @@ def _common(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     keys = [*MODEL, "group", *CONDITION, "seed"]
     there = client_errors(others)[keys].drop_duplicates()
     return client_errors(rows)[[*keys, "client", "error"]].merge(there, on=keys)
-
-
-def _same_clients(first: RunRecord, second: RunRecord) -> bool:
-    """Whether data and split are declared alike, so that client ids mean the same clients."""
-    return all(first.study.get(name) == second.study.get(name) for name in ("data", "split"))
 
 
 def _told(run: RunRecord) -> dict[str, str]:

@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latecomer.certify.words import (
     DASH,
@@ -17,6 +17,9 @@ from latecomer.certify.words import (
 )
 from latecomer.declared import without_folder
 from latecomer.eval.names import PUBLISHED, ROUTES, RULES, bound_called, method_facts, rules_for
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PROTOCOLS = {
     "forward": "One forward pass: the encoder reads the client's labelled support data, the "
@@ -211,6 +214,16 @@ def low_to_high(low: str, high: str) -> str:
     ('2.2% to 9.4%', '2.2%')
     """
     return low if low == high else f"{low} to {high}"
+
+
+def range_of(values: "pd.Series", write: Callable[[float], str]) -> str:
+    """Write the range of a column; what is NaN does not count.
+
+    >>> import pandas as pd
+    >>> range_of(pd.Series([0.094, math.nan, 0.022]), percent)
+    '2.2% to 9.4%'
+    """
+    return low_to_high(write(values.min()), write(values.max()))
 
 
 def between(low: str, high: str) -> str:

@@ -266,9 +266,9 @@ def read_rows(path: str | Path) -> pd.DataFrame:
     pandas.DataFrame
         The columns of `COLUMNS`: ``value lower upper severity delta`` are floats (NaN when empty),
         ``seed split_seed round n_*`` nullable integers, ``rigorous`` True, False or ``""``, all
-        others text (``client`` too).  The metric ``gap`` is new- minus seen-client *accuracy*,
-        negative if new clients are served worse: minus the gap of errors that reports and
-        trackers give.
+        others text (``client`` too); a blank ``shift`` is ``none``.  The metric ``gap`` is new-
+        minus seen-client *accuracy*, negative if new clients are served worse: minus the gap of
+        errors that reports and trackers give.
 
     Raises
     ------
@@ -294,6 +294,7 @@ def _typed(records: list[list[str]], source: Path) -> pd.DataFrame:
         frame[name] = pd.Series([truth[text] for text in columns.get(name, ())], dtype=object)
     except (ValueError, KeyError) as error:
         raise InputError(f"{source} is no rows file: column {name!r}: {error}") from None
+    frame["shift"] = frame["shift"].replace("", "none")
     return frame
 
 

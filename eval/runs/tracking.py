@@ -162,7 +162,7 @@ def results_of(rows: Path) -> Iterator[tuple[str, float]]:
     certified = frame["metric"] == "certificate"
     means = (frame["aggregation"] == "per-client") & (frame["client"] == "") & ~certified
     for row in frame[means & frame["value"].notna()].to_dict("records"):
-        moved = row["shift"] not in ("", "none")
+        moved = row["shift"] != "none"
         severity = f" {row['severity']:g}" if moved and row["severity"] == row["severity"] else ""
         shift = f"@{row['shift']}{severity}" if moved else ""
         # A row holds the gap of accuracies, people read that of errors: positive is worse.

@@ -16,6 +16,7 @@ from latecomer.reports.display.section import Block, Material, Section, Text, ta
 from latecomer.reports.frames.errors import (
     first_record,
     in_order,
+    model_of,
     pair_frame,
     rank_test_frame,
     records,
@@ -54,15 +55,6 @@ def rank_test_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) 
     axes.set_xlabel("mean rank over new clients" + (" (1: least error)" if not narrow else ""))
     axes.grid(axis="x")
     return figure
-
-
-def describe_ranks(frame: pd.DataFrame) -> str:
-    """Describe ``rank_test_figure``."""
-    names = model_names(frame)
-    said = [
-        f"{names[row['label'], row['predictor']]} {row['mean_rank']:.1f}" for row in records(frame)
-    ]
-    return f"Mean ranks over new clients, 1 is least error: {', '.join(said)}."
 
 
 def ranks_caption(frame: pd.DataFrame) -> str:
@@ -127,31 +119,27 @@ def chance_of(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}".replace("1.00", "1")
 
 
-def say_pairs(pairs: pd.DataFrame) -> str:
-    """Say how many pairs of models differ significantly."""
-    differing = int((pairs["p_holm"] <= 0.05).sum())
-    clients = counts(pairs["n_clients"], "client")
-    return (
-        f"{differing} of {count(len(pairs), 'pair')} of models "
-        f"{'differs' if differing == 1 else 'differ'} at 5% "
-        f"(paired t-test over {clients}, Holm over all pairs)."
-    )
-
-
 def _comparison(material: Material) -> Iterator[Block]:
     errors = unshifted(material.errors)
     pairs = pair_frame(errors)
     if pairs.empty:
         return
-    yield Text(say_pairs(pairs))
+    differing = int((pairs["p_holm"] <= 0.05).sum())
+    yield Text(
+        f"{differing} of {count(len(pairs), 'pair')} of models "
+        f"{'differs' if differing == 1 else 'differ'} at 5% (paired t-test over "
+        f"{counts(pairs['n_clients'], 'client')}, Holm over all pairs)."
+    )
     ranks = rank_test_frame(errors)
     if len(ranks):
+        names = model_names(ranks)
+        told = [f"{names[model_of(row)]} {row['mean_rank']:.1f}" for row in records(ranks)]
         yield Plot(
             "ranks",
             partial(rank_test_figure, ranks, material.looks),
             ranks,
             title="Mean ranks",
-            alt=describe_ranks(ranks),
+            alt=f"Mean ranks over new clients, 1 is least error: {', '.join(told)}.",
             caption=ranks_caption(ranks),
         )
     yield pair_table(pairs, material.ordered(errors))

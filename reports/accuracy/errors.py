@@ -159,17 +159,6 @@ def _inside(axes: Axes, row: float, x: float, side: str, text: str) -> None:
     axes.text(x, row, text, transform=axes.get_yaxis_transform(), ha=side, va="bottom")
 
 
-def describe_gap(gaps: pd.DataFrame) -> str:
-    """Describe ``gap_figure`` for readers who cannot see it."""
-    names = model_names(gaps)
-    means = by_model(gaps.drop_duplicates(MODEL))
-    said = []
-    for pair, name in names.items():
-        mean = means[pair]
-        said.append(f"{name} {points(mean['mean'])} ({count(int(mean['n_seeds']), 'seed')})")
-    return f"Points of error lost on new clients: {'; '.join(said)}."
-
-
 def _accuracy(material: Material) -> Iterator[Block]:
     yield Text(
         Markup(
@@ -184,12 +173,17 @@ def _accuracy(material: Material) -> Iterator[Block]:
 def _gap(material: Material) -> Iterator[Block]:
     gaps = material.ordered(material.gaps)
     if len(gaps):
+        names = model_names(gaps)
+        said = [
+            f"{names[model_of(row)]} {points(row['mean'])} ({count(int(row['n_seeds']), 'seed')})"
+            for row in records(gaps.drop_duplicates(MODEL))
+        ]
         yield Plot(
             "gap",
             partial(gap_figure, gaps, material.looks),
             gaps,
             title="Generalization gap",
-            alt=describe_gap(gaps),
+            alt=f"Points of error lost on new clients: {'; '.join(said)}.",
             caption="New- minus seen-client error: a mark per seed, a bar at the mean, a band for "
             f"its 95% interval over {over_what(material.errors['seed'].nunique())} (in brackets). "
             "Right of 0: late clients are served worse. Seen and new clients are other clients, "

@@ -39,8 +39,8 @@ from latecomer.reports.words import (
     between,
     gap_in_points,
     interval,
-    low_to_high,
     over_what,
+    range_of,
 )
 
 
@@ -163,10 +163,9 @@ def _own_data(frame: pd.DataFrame) -> str:
     gaps = frame["out_of_sample"].dropna()
     if gaps.empty:
         return ""
-    span = low_to_high(points(gaps.min()), points(gaps.max()))
     return (
-        f"Seen clients also lose {span} points between their training data and new data of their "
-        "own (out-of-sample gap)."
+        f"Seen clients also lose {range_of(gaps, points)} points between their training data and "
+        "new data of their own (out-of-sample gap)."
     )
 
 

@@ -32,7 +32,7 @@ from latecomer.reports.frames.paper import (
     paper_items,
     with_verdicts,
 )
-from latecomer.reports.words import CLIENTS, low_to_high
+from latecomer.reports.words import CLIENTS, range_of
 
 _TARGETS = ("label", "seed", "group", "client", "target")
 
@@ -238,8 +238,7 @@ def _sentence(about: pd.DataFrame, n_judged: int, reproduced: int, whom: str) ->
             f"{reproduced} of {count(n_judged, 'published number')} on {whom} "
             f"{'is' if reproduced == 1 else 'are'} reproduced: {rule}."
         )
-    span = low_to_high(*(points(about["difference"].agg(end)) for end in ("min", "max")))
-    lie = f"{'lies' if len(about) == 1 else 'lie'} {span}"
+    lie = f"{'lies' if len(about) == 1 else 'lie'} {range_of(about['difference'], points)}"
     return (
         f"Beside {count(len(about), 'published number')} on {whom}, ours {lie} points of accuracy: "
         "not comparable, for this run is not at the paper's settings."

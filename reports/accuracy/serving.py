@@ -17,9 +17,9 @@ from latecomer.reports.display.section import Block, Material, Section
 from latecomer.reports.frames.errors import (
     CellTables,
     client_errors,
-    half_width,
     in_order,
     joined,
+    over_clients_and_seeds,
     primary_predictor,
     records,
     unshifted,
@@ -63,27 +63,16 @@ def serving_summary(frame: pd.DataFrame) -> pd.DataFrame:
     Seconds are medians over clients and seeds, with the fastest and the slowest; ``lower`` and
     ``upper`` are the 95% t-interval of the error over clients, each averaged over seeds.
     """
-    by = frame.groupby("label", sort=False)
-    clients = frame.groupby(["label", "client"], sort=False)["error"].mean().groupby("label")
-    seeds = frame.groupby(["label", "seed"], sort=False)["error"].mean().groupby("label")
-    half = clients.agg(half_width)
-    error = seeds.mean()
-    summary = pd.DataFrame(
-        {
-            **{name: by[name].mean() for name in ("rounds", "down_bytes", "up_bytes", "bytes")},
-            "seconds": by["personalize_seconds"].median(),
-            "seconds_low": by["personalize_seconds"].min(),
-            "seconds_high": by["personalize_seconds"].max(),
-            "predict_seconds": by["predict_seconds"].median(),
-            "error": error,
-            "lower": (error - half).clip(lower=0.0),
-            "upper": (error + half).clip(upper=1.0),
-            "sd_seeds": seeds.std(ddof=1),
-            "n_clients": by["client"].nunique(),
-            "n_seeds": by["seed"].nunique(),
-        }
+    costs = frame.groupby("label").agg(
+        **{name: (name, "mean") for name in ("rounds", "down_bytes", "up_bytes", "bytes")},
+        seconds=("personalize_seconds", "median"),
+        seconds_low=("personalize_seconds", "min"),
+        seconds_high=("personalize_seconds", "max"),
+        predict_seconds=("predict_seconds", "median"),
     )
-    return summary.rename_axis("label").reset_index()
+    errors = over_clients_and_seeds(frame, ["label"], "error", least=0.0, most=1.0, sort=False)
+    columns = ["label", "error", "lower", "upper", "sd_seeds", "n_clients", "n_seeds"]
+    return costs.reset_index().merge(errors[columns], on="label")
 
 
 @styled
@@ -121,7 +110,12 @@ def serving_figure(frame: pd.DataFrame, look: Looks, *, width: float = WIDE) -> 
         axes.grid()
     for axes in grid if narrow else grid[:1]:
         axes.set_ylabel("error of new clients (%)")
-    _legend(figure, summary, look, narrow)
+    for label in summary["label"]:
+        called = shown(model_called(str(label)))
+        seconds.plot([], [], look[label].mark, color=look[label].colour, label=called)
+    figure.legend(
+        loc="outside lower center", ncols=3 if narrow else 6, handletextpad=0.3, columnspacing=0.9
+    )
     return figure
 
 
@@ -182,16 +176,6 @@ def size(value: float) -> str:
     return f"{value:.3g} {unit}"
 
 
-def _legend(figure: Figure, summary: pd.DataFrame, look: Looks, narrow: bool) -> None:
-    axes = figure.axes[0]
-    for label in summary["label"]:
-        own = look[label]
-        axes.plot([], [], own.mark, color=own.colour, label=shown(model_called(str(label))))
-    figure.legend(
-        loc="outside lower center", ncols=3 if narrow else 6, handletextpad=0.3, columnspacing=0.9
-    )
-
-
 def serving_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
     """Show messages, bytes, seconds and error per method."""
     summary = in_order(serving_summary(frame), labels)
@@ -238,17 +222,6 @@ def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:,.0f}" if seconds >= 0.1 else f"{1000 * seconds:.3g}"
 
 
-def describe_serving(frame: pd.DataFrame) -> str:
-    """Describe ``serving_figure``: seconds, bytes and error per method."""
-    said = [
-        f"{model_called(row['label'])} {duration(row['seconds'])}, "
-        f"{size(row['bytes']) if pd.notna(row['bytes']) else 'bytes not counted'}, "
-        f"error {percent(row['error'])}"
-        for row in records(serving_summary(frame))
-    ]
-    return f"Cost of serving one new client and its error: {'; '.join(said)}."
-
-
 def serving_caption(frame: pd.DataFrame) -> str:
     """Say how to read ``serving_figure``."""
     clients, seeds = frame["client"].nunique(), frame["seed"].nunique()
@@ -269,12 +242,18 @@ def _serving(material: Material) -> Iterator[Block]:
     frame = material.ordered(serving_frame(material.tables("serving_cost"), material.rows))
     if frame.empty:
         return
+    said = [
+        f"{model_called(row['label'])} {duration(row['seconds'])}, "
+        f"{size(row['bytes']) if pd.notna(row['bytes']) else 'bytes not counted'}, "
+        f"error {percent(row['error'])}"
+        for row in records(serving_summary(frame))
+    ]
     yield Plot(
         "serving-cost",
         partial(serving_figure, frame, material.looks),
         frame,
         title="Cost of serving a new client, and its error",
-        alt=describe_serving(frame),
+        alt=f"Cost of serving one new client and its error: {'; '.join(said)}.",
         caption=serving_caption(frame),
     )
     yield serving_table(frame, material.labels)

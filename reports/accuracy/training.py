@@ -29,7 +29,7 @@ from latecomer.reports.display.naming import model_called
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, Text
 from latecomer.reports.frames.errors import CellTables, in_order, joined
-from latecomer.reports.words import low_to_high
+from latecomer.reports.words import range_of
 
 TRAINING_COLUMNS = ("label", "seed", "group", "round", "error", "loss", "n_clients", "kept")
 # Points of a curve of training losses.
@@ -99,7 +99,7 @@ def describe_training(frame: pd.DataFrame) -> str:
         means = own.groupby("round")["error"].mean()
         ends = f"{percent(means.iloc[0])} to {percent(means.iloc[-1])}"
         said.append(f"{model_called(str(label))} {group} {ends}")
-    rounds = low_to_high(*(f"{frame['round'].agg(end):.0f}" for end in ("min", "max")))
+    rounds = range_of(frame["round"], "{:.0f}".format)
     return f"Error along the training, rounds {rounds}: {'; '.join(said)}."
 
 
@@ -148,26 +148,22 @@ def draw_losses(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE) -> Fi
     return figure
 
 
-def _describe_losses(frame: pd.DataFrame) -> str:
-    said = []
-    for label, own in frame.groupby("label", sort=False):
-        by_round = own.groupby("round")["loss"].mean()
-        ends = f"{number(by_round.iloc[0])} to {number(by_round.iloc[-1])}"
-        said.append(f"{model_called(str(label))} {ends}")
-    return f"Training loss from the first rounds to the last: {'; '.join(said)}."
-
-
 def _losses(material: Material) -> Iterator[Block]:
     frame = training_losses(material.run)
     frame = material.ordered(frame[frame["label"].isin(material.labels)])
     frame = frame[frame.groupby("label")["round"].transform("nunique") > 1]
     if len(frame):
+        said = []
+        for label, own in frame.groupby("label", sort=False):
+            by_round = own.groupby("round")["loss"].mean()
+            ends = f"{number(by_round.iloc[0])} to {number(by_round.iloc[-1])}"
+            said.append(f"{model_called(str(label))} {ends}")
         yield Plot(
             "training-loss",
             partial(draw_losses, frame, material.looks),
             frame,
             title="Training loss along the rounds",
-            alt=_describe_losses(frame),
+            alt=f"Training loss from the first rounds to the last: {'; '.join(said)}.",
             caption="A line a seed: what each method reports of its clients of a round, averaged "
             f"over at most {MOST_STEPS} stretches. Methods minimise different things: a curve says "
             "whether its own training has come to rest, and nothing beside another's.",

@@ -1,7 +1,7 @@
 """The form of a check, how a run is put to all of them, and the file of what they found."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 
@@ -53,14 +53,10 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What a check found in a run: a sentence, the model and seeds it is about, its number."""
+class Finding(Found):
+    """What a check found in a run, with all seeds it is about."""
 
-    check: Check
-    sentence: str
-    label: str
-    seeds: tuple[int, ...]
-    value: float
+    check: Check = field(kw_only=True)
 
 
 def findings(material: Material, checks: Iterable[Check]) -> list[Finding]:
@@ -74,7 +70,7 @@ def findings(material: Material, checks: Iterable[Check]) -> list[Finding]:
         return found.seeds or tuple(sorted(int(seed) for seed in seeds.get(found.label, ())))
 
     return [
-        Finding(check, found.sentence, found.label, about(found), found.value)
+        Finding(found.sentence, found.value, found.label, about(found), check=check)
         for check in checks
         if check.code not in ignored
         for found in check.find(material)

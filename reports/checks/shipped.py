@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -303,18 +304,10 @@ def _worse(errors: pd.DataFrame, yardstick: pd.Series, called: str) -> Iterator[
             )
 
 
-def _than_method(material: Material, method: str, called: str) -> Iterator[Found]:
+def _than_method(material: Material, *, method: str, called: str) -> Iterator[Found]:
     errors = _novel(material)
     yardstick = errors[errors["method"] == method].groupby("client")["error"].mean()
     yield from _worse(errors[errors["method"] != method], yardstick, called)
-
-
-def _than_local(material: Material) -> Iterator[Found]:
-    yield from _than_method(material, "local", "training alone (Local)")
-
-
-def _than_mixed(material: Material) -> Iterator[Found]:
-    yield from _than_method(material, "glmm", "a regression with an intercept a client (glmm)")
 
 
 def _than_majority(material: Material) -> Iterator[Found]:
@@ -456,7 +449,7 @@ CHECKS = (
     Check(
         "LC003",
         "Worse than training alone",
-        _than_local,
+        partial(_than_method, method="local", called="training alone (Local)"),
         "Clients that would do better without the federation have no reason to join it.",
         "Let new clients train longer, give methods more rounds or rates chosen by seen clients "
         "(`train.tune_newcomers`), or accept that these clients need no federation.",
@@ -475,7 +468,9 @@ CHECKS = (
     Check(
         "LC005",
         "Worse than a regression with an intercept a client",
-        _than_mixed,
+        partial(
+            _than_method, method="glmm", called="a regression with an intercept a client (glmm)"
+        ),
         "Method `glmm` is what a statistician would have done: one regression for all, one number "
         "a client. Anything larger has to earn its cost.",
         "Look for settings, by seen clients, under which the larger model earns it; or take glmm.",

@@ -35,7 +35,7 @@ from latecomer.reports.frames.errors import (
     stems,
 )
 from latecomer.reports.frames.paper import paper_correlations
-from latecomer.reports.words import CLIENTS, interval, low_to_high, signed
+from latecomer.reports.words import CLIENTS, interval, range_of, signed
 
 # How many neighbours count in t-SNE; its authors advise 5 to 50, and fewer than all clients.
 PERPLEXITY = 30.0
@@ -419,7 +419,7 @@ def describe_correlation(frame: pd.DataFrame) -> str:
     for label, own in frame.groupby("label", sort=False):
         means = own.groupby("round")["spearman"].mean()
         said.append(f"{model_called(str(label))} {means.iloc[0]:.2f} to {means.iloc[-1]:.2f}")
-    rounds = low_to_high(*(f"{frame['round'].agg(end):.0f}" for end in ("min", "max")))
+    rounds = range_of(frame["round"], "{:.0f}".format)
     text = f"Rank correlation of descriptors and classes, rounds {rounds}: {'; '.join(said)}."
     return text.replace("-", "\N{MINUS SIGN}")
 

@@ -32,7 +32,7 @@ from latecomer.reports.frames.errors import (
     records,
     split_tables,
 )
-from latecomer.reports.words import CLIENTS, METRICS, file_stem, low_to_high, sentence_case, signed
+from latecomer.reports.words import CLIENTS, METRICS, file_stem, range_of, sentence_case, signed
 
 # With more columns than this, each is narrower than a pixel of a phone.
 MOST_CLIENTS = 300
@@ -241,7 +241,7 @@ def binned(part: pd.DataFrame) -> pd.DataFrame:
 def describe_diagnostics(frame: pd.DataFrame, metric: str, labels: Sequence[str]) -> str:
     """Describe ``diagnostics_figure``."""
     own = frame[frame["metric"] == metric]
-    far = low_to_high(*(f"{own['distance'].agg(end):.2g}" for end in ("min", "max")))
+    far = range_of(own["distance"], "{:.2g}".format)
     n = len(own) // max(own["label"].nunique(), 1)
     return (
         f"Scatter of new clients' error against {METRICS.get(metric, metric)}, "

@@ -1,8 +1,8 @@
 """How every figure looks, and what figures share: drawn from one frame, without global state.
 
 Colours keep a contrast of 3:1 or more against white and against the page's dark ground, so one
-figure serves both.  Eight colours serve all methods because mark, line and hatching repeat what
-colours say and change where a colour is reused.
+figure serves both.  Eight colours serve all methods because mark and line repeat what colours say
+and change where a colour is reused.
 
 Every figure takes ``looks`` (colour and mark per label, from ``looks``) and a width in
 inches; a narrow figure is laid out anew for a phone, not shrunk.  The caller saves it.
@@ -39,7 +39,6 @@ _COLOURS = (
 )
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "h")
 _LINES = ((0, ()), (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
-_HATCHES = ("", "///", "...", "xx")
 # Terms of a bound are not methods: greys, told apart by hatching.
 TERM_FILLS = ("#59626e", "#a9b2bd", "#838c98", "#c9d0d8", "#707986", "#959eaa")
 TERM_HATCHES = ("", "", "///", "...", "\\\\\\", "xxx")
@@ -52,11 +51,10 @@ class Look:
     colour: str
     mark: str
     line: tuple[int, tuple[float, ...]]
-    hatch: str
 
 
 def looks(labels: Sequence[str]) -> dict[str, Look]:
-    """Give every label its colour, mark, line and hatching.
+    """Give every label its colour, mark and line.
 
     Labels of methods that declare a ``look`` keep it in every report.  Any other takes the first
     free place among those whose colour is rarest here, so colours repeat as late as possible.
@@ -83,9 +81,9 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 def _fixed() -> dict[str, int]:
     """Map labels to the place that they keep from report to report.
 
-    Eight colours, then the same again with another mark, line and hatching.  Methods that one table
-    of a paper compares have colours of their own: PeFLL's eight, and OD-PFL's seven; relatives such
-    as FedPer and FedRep may share one.
+    Eight colours, then the same again with another mark and line.  Methods that one table of a
+    paper compares have colours of their own: PeFLL's eight, and OD-PFL's seven; relatives such as
+    FedPer and FedRep may share one.
     """
     told = {name: facts["look"] for name, facts in method_facts().items() if "look" in facts}
     shown = {shown: told[name] for name, shown in shown_names().items() if name in told}
@@ -98,7 +96,6 @@ def _look(place: int) -> Look:
         colour=_COLOURS[colour],
         mark=_MARKS[(colour + 3 * round_) % len(_MARKS)],
         line=_LINES[round_ % len(_LINES)],
-        hatch=_HATCHES[round_ % len(_HATCHES)],
     )
 
 

@@ -1,6 +1,7 @@
 """Errors of new clients per model, and of the clients that a certificate came from."""
 
 from collections.abc import Sequence
+from textwrap import fill
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from latecomer.certify.page.svg import INK, WIDE
 from latecomer.certify.words import magnitude, percent
 from latecomer.eval.names import ROUTES
-from latecomer.reports.display.drawing import TERM_FILLS, Looks, sheet, styled
+from latecomer.reports.display.drawing import TERM_FILLS, Looks, panels, sheet, styled
 from latecomer.reports.display.naming import Names
-from latecomer.reports.frames.errors import model_of, records
+from latecomer.reports.frames.errors import Model, model_of, records
 
 # Inches; a narrower figure has its names above the rows, not beside the axis.
 NARROW_BELOW = 5.0
@@ -40,6 +41,20 @@ def model_rows(called: Sequence[str], width: float, *, beside: float) -> tuple[F
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x")
     return figure, axes
+
+
+def model_panels(names: Names, width: float, *, above: float) -> tuple[Figure, dict[Model, Axes]]:
+    """Make a figure with one named panel a model, on the same axes."""
+    columns = min(2 if width < NARROW_BELOW else 4, len(names))
+    titles = [fill(name, int(12 * width / columns)) for name in names.values()]
+    each = 1.35 + 0.13 * max(title.count("\n") for title in titles)
+    figure, drawn = panels(
+        len(names), width, columns, above=above, each=each, sharex=True, sharey=True
+    )
+    for axes, title in zip(drawn, titles, strict=True):
+        axes.set_title(title, fontsize=8, pad=3)
+        axes.grid()
+    return figure, dict(zip(names, drawn, strict=True))
 
 
 @styled

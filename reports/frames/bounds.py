@@ -24,7 +24,7 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     unshifted,
 )
-from latecomer.reports.words import low_to_high, sentence_case
+from latecomer.reports.words import range_of, sentence_case
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
 # What differs between the rows of a table and is said there, in columns of its own.
@@ -65,7 +65,6 @@ def bound_frame(rows: pd.DataFrame) -> pd.DataFrame:
         .rename(columns={"message": "reason"})
         .reset_index(drop=True)
     )
-    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True)
     frame = frame.astype({"seed": "int64"})
     frame["vacuous"] = ~(frame["value"] < 1.0)
@@ -98,8 +97,7 @@ def _with_pools(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     keys = ["label", "seed", "bound", *CONDITION, "predictor", "delta"]
     beside = rows[rows["metric"].isin(["certificate_pool", "certificate_overlap"])]
     named = beside["term"].where(beside["metric"] == "certificate_pool", "overlap")
-    beside = beside.assign(term=named, shift=beside["shift"].where(beside["shift"] != "", "none"))
-    told = beside.drop_duplicates([*keys, "term"])
+    told = beside.assign(term=named).drop_duplicates([*keys, "term"])
     for name in ("others", "left_out", "overlap", "size"):
         own = told.loc[told["term"] == name, [*keys, "value"]].rename(columns={"value": name})
         if len(own):
@@ -150,7 +148,6 @@ def anatomy_frame(rows: pd.DataFrame, bounds: pd.DataFrame | None = None) -> pd.
         (rows["metric"] == "certificate") & (rows["term"] != "") & (rows["status"] != "failed")
     ]
     frame = parts[[*keys, "term", "value"]].reset_index(drop=True).astype({"seed": "int64"})
-    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     bounds = bound_frame(rows) if bounds is None else bounds
     totals = bounds[[*keys, "value", "rigorous"]].rename(columns={"value": "total"})
     frame = frame.merge(totals, on=keys, how="inner")
@@ -186,8 +183,6 @@ def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]
     """
     own = ledger[ledger["bound"] == bound]
     notes: dict[str, list[dict[str, Any]]] = {}
-    if own.empty:
-        return {kind: [] for kind in ("assumption", "source", "reason", "delta", "input")}
     for kind in ("assumption", "source", "reason"):
         texts = own.loc[own["kind"] == kind, ["text", "name"]]
         said = texts["text"].where(texts["text"] != "", texts["name"])
@@ -198,16 +193,12 @@ def ledger_of(ledger: pd.DataFrame, bound: str) -> dict[str, list[dict[str, Any]
             {
                 "name": name,
                 "text": _one_of(list(dict.fromkeys(part["text"]))),
-                "range": _range(part["value"]),
+                "range": range_of(part["value"], number),
                 "n": len(part),
             }
             for name, part in entries.groupby("name", sort=False)
         ]
     return notes
-
-
-def _range(values: pd.Series) -> str:
-    return low_to_high(number(float(values.min())), number(float(values.max())))
 
 
 def _one_of(texts: Sequence[str]) -> str:
@@ -222,7 +213,7 @@ def population_curves(tables: CellTables) -> pd.DataFrame:
     """Join the ``population_curve`` artifacts for unshifted inputs, one predictor per label."""
     columns = ("label", "predictor", "seed", "ball", "radius", "value", "delta", "bound", "shift")
     frame = joined(tables, columns, ("radius", "value", "delta"), "")
-    plain = ~frame["bound"].str.contains("@") & frame["shift"].isin(["", "none"])
+    plain = ~frame["bound"].str.contains("@") & (frame["shift"] == "none")
     return primary_predictor(frame[plain].drop(columns="shift")).reset_index(drop=True)
 
 
@@ -298,7 +289,7 @@ def breaking_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
     It is NaN where the target is not certified without any shift.
     """
-    own = rows[(rows["metric"] == "breaking_radius") & rows["shift"].isin(["", "none"])]
+    own = rows[(rows["metric"] == "breaking_radius") & (rows["shift"] == "none")]
     own = own[~own["bound"].str.contains("@")]
     target = pd.to_numeric(own["term"].str.removeprefix("target="))
     frame = own[[*SYSTEM, "bound", "value"]].assign(target=target)
@@ -313,7 +304,7 @@ def worst_group(rows: pd.DataFrame) -> pd.DataFrame:
     """
     chosen = rows[(rows["metric"] == "certified_population") & (rows["term"] == "")]
     chosen = chosen[chosen["bound"].str.fullmatch(r"r0:subgroup@[^@]+")]
-    chosen = primary_predictor(chosen[chosen["shift"].isin(["", "none"])])
+    chosen = primary_predictor(chosen[chosen["shift"] == "none"])
     frame = chosen[[*SYSTEM, "value", "delta"]].assign(
         share=pd.to_numeric(chosen["bound"].str.replace(r"^.*@", "", regex=True))
     )

@@ -111,15 +111,16 @@ def half_width(values: pd.Series) -> float:
 
 
 def over_clients_and_seeds(
-    frame: pd.DataFrame, by: list[str], value: str, *, least: float, most: float
+    frame: pd.DataFrame, by: list[str], value: str, *, least: float, most: float, sort: bool = True
 ) -> pd.DataFrame:
     """Mean of a value over clients, then over seeds, with both spreads.
 
     ``lower`` and ``upper`` are the 95% t-interval over clients, each averaged over seeds, cut where
-    the value ends, at ``least`` and ``most``; the t-interval does not know that.
+    the value ends, at ``least`` and ``most``; the t-interval does not know that.  Clients and seeds
+    are summed up in order, or as they come unless ``sort``: sums depend on that in their last bit.
     """
     seeds, clients = (
-        frame.groupby([*by, unit], dropna=False)[value]
+        frame.groupby([*by, unit], dropna=False, sort=sort)[value]
         .mean()
         .reset_index()
         .groupby(by, dropna=False)[value]
@@ -368,7 +369,6 @@ def client_errors(rows: pd.DataFrame, metric: str = "error") -> pd.DataFrame:
     frame = rows.loc[chosen, [*columns, "shift", "severity", "n_query", "value"]].rename(
         columns={"value": "error"}
     )
-    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     return frame.astype({"seed": "int64"}).reset_index(drop=True)
 
 
@@ -486,7 +486,6 @@ def diagnostics_frame(rows: pd.DataFrame) -> pd.DataFrame:
     known = list(METRICS)
     chosen = rows[(rows["method"] == "") & rows["metric"].isin(known) & (rows["client"] != "")]
     distances = chosen[[*keys, "metric", "value"]].rename(columns={"value": "distance"})
-    distances["shift"] = distances["shift"].where(distances["shift"] != "", "none")
     frame = mean.reset_index().rename(columns={"mean": "error", "size": "n_seeds"})
     plain = distances.loc[distances["shift"] == "none", ["client", "metric", "distance"]]
     moved = distances.merge(

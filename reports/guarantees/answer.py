@@ -1,12 +1,11 @@
 """Answers how far guarantees are from the error that new clients really have, and why."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -21,12 +20,13 @@ from latecomer.reports.display.naming import PUBLISHED, Names, model_names, rout
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Answer, Material, Question
 from latecomer.reports.frames.chosen import seeds_told
-from latecomer.reports.frames.errors import MODEL, SYSTEM, Model, model_of, models_in, records
+from latecomer.reports.frames.errors import MODEL, SYSTEM, model_of, models_in, records
 from latecomer.reports.guarantees.certificate import (
-    NAME_ONE,
+    SEEDS,
     after_words,
     chosen_system,
     looked_at,
+    without_choice,
 )
 from latecomer.reports.guarantees.distribution import price_frame
 from latecomer.reports.guarantees.slack import references, slack_frame
@@ -40,21 +40,26 @@ def draw_guarantees(frame: pd.DataFrame, names: Names, *, width: float = WIDE) -
     Colours and marks stand for routes, never for models.  ``frame`` is ``distance_frame`` with
     ``measured lower upper`` of the model; certificates of 100% and more are numbers on the right.
     """
-    models = models_in(frame)
-    figure, axes = model_rows([names[model] for model in models], width, beside=1.2)
-    for place, model in enumerate(models):
-        rows = records(_of(frame, model))
+    figure, axes = model_rows([names[model] for model in models_in(frame)], width, beside=1.2)
+    for place, (_, own) in enumerate(frame.groupby(MODEL, sort=False)):
+        rows = records(own)
         ends = [100 * rows[0]["lower"], 100 * rows[0]["upper"]]
         axes.plot(ends, [place, place], color=INK, linewidth=1.2)
         axes.plot([100 * rows[0]["measured"]], [place], "o", color=INK, markersize=4.5)
+        vacuous = []
         for row in rows:
             if row["vacuous"]:
+                vacuous.append(f"{row['route'].upper()} {magnitude(row['value'])}")
                 continue
             axes.plot(
                 [100 * row["value"]], [place], ROUTES[row["route"]].mark,
                 color=ROUTES[row["route"]].colour, markersize=6.5,
             )  # fmt: skip
-        _beside(axes, place, [row for row in rows if row["vacuous"]])
+        if vacuous:
+            axes.annotate(
+                ", ".join(vacuous), (1.01, place), xycoords=("axes fraction", "data"), va="center",
+                fontsize=7.5,
+            )  # fmt: skip
     axes.set_xlim(left=0)
     axes.set_xlabel("error of new clients (%)")
     below = frame[~frame["vacuous"]]
@@ -69,22 +74,8 @@ def draw_guarantees(frame: pd.DataFrame, names: Names, *, width: float = WIDE) -
     return figure
 
 
-def _of(frame: pd.DataFrame, model: Model) -> pd.DataFrame:
-    return frame[(frame["label"] == model[0]) & (frame["predictor"] == model[1])]
-
-
-def _beside(axes: Axes, place: int, vacuous: Sequence[Mapping[str, Any]]) -> None:
-    said = ", ".join(f"{one['route'].upper()} {magnitude(one['value'])}" for one in vacuous)
-    if said:
-        axes.annotate(
-            said, (1.01, place), xycoords=("axes fraction", "data"), va="center", fontsize=7.5
-        )
-
-
 @styled
-def draw_distances(
-    frame: pd.DataFrame, parts: Mapping[str, str], names: Names, *, width: float = WIDE
-) -> Figure:
+def draw_distances(frame: pd.DataFrame, names: Names, *, width: float = WIDE) -> Figure:
     """Draw the parts that add up to the distance of every model's tightest certificate.
 
     Parts that shorten it stand left of zero; greys and hatching tell parts apart.
@@ -99,7 +90,7 @@ def draw_distances(
         axes.axvline(0, color=INK, linewidth=0.8)
     for place, row in enumerate(rows):
         ends = {1.0: 0.0, -1.0: 0.0}
-        for number, part in enumerate(parts):
+        for number, part in enumerate(PARTS):
             value = 100 * float(row[part])
             side = float(np.sign(value)) or 1.0
             axes.barh(
@@ -115,10 +106,10 @@ def draw_distances(
     axes.set_xlabel("certificate minus measured error (percentage points)")
     handles = [
         Patch(facecolor=TERM_FILLS[i], hatch=TERM_HATCHES[i], edgecolor=INK, linewidth=0.4)
-        for i in range(len(parts))
+        for i in range(len(PARTS))
     ]
     ncols = 1 if width < NARROW_BELOW else 2
-    words = list(parts.values())
+    words = list(PARTS.values())
     figure.legend(handles, words, loc="outside lower center", ncols=ncols, handletextpad=0.5)
     return figure
 
@@ -192,10 +183,6 @@ def _least_of_pools(rows: pd.DataFrame) -> dict[tuple[Any, ...], float]:
 _SAYING_NOTHING = (
     " On the right, certificates of 100% and more (as multiples of 1), which say nothing."
 )
-_SEEDS = (
-    "of several seeds the one that errs least on seen clients, or the study's first where those "
-    "cannot choose"
-)
 
 
 def answer_bounds(material: Material) -> Answer | None:
@@ -215,7 +202,8 @@ def answer_bounds(material: Material) -> Answer | None:
         own = frame[np.all(alike, axis=0)]
     looked = after_words(after, declared, model_names(declared), beside=not own.empty)
     if choice is None or own.empty:
-        sentence, more = _without_choice(frame, looked if after else ""), []
+        values = span(list(frame["value"]))
+        sentence, more = without_choice(frame["delta"], values, looked if after else ""), []
         numbers = {"n_certificates": len(frame)}
     else:
         first = records(own)[0]
@@ -232,15 +220,6 @@ def answer_bounds(material: Material) -> Answer | None:
         _table(frame, own, measured, names),
         _plots(frame, measured, names),
         numbers,
-    )
-
-
-def _without_choice(frame: pd.DataFrame, looked: str) -> str:
-    sure, n = chance(float(frame["delta"].max())), len(frame)
-    told = f"the {n} certificates are {span(list(frame['value']))}"
-    return (
-        f"No system was chosen before looking: {told}, each with {sure} confidence by itself. "
-        f"{looked or NAME_ONE}"
     )
 
 
@@ -285,7 +264,7 @@ def _plots(frame: pd.DataFrame, measured: pd.DataFrame, names: Names) -> tuple[P
             title="Certified and measured error of new clients",
             alt=f"Certificates: {'; '.join(said)}.",
             caption="A row a model, smallest certificate on top, each by itself; "
-            f"{_SEEDS}.{_SAYING_NOTHING if vacuous else ''}",
+            f"{SEEDS}.{_SAYING_NOTHING if vacuous else ''}",
         )
     ]
     if len(tightest):
@@ -293,7 +272,7 @@ def _plots(frame: pd.DataFrame, measured: pd.DataFrame, names: Names) -> tuple[P
         plots.append(
             Plot(
                 "answer-distance",
-                partial(draw_distances, tightest, PARTS, names),
+                partial(draw_distances, tightest, names),
                 tightest,
                 title="What the distance is made of",
                 alt="Points of the smallest certificate above the measured error, by model and "
@@ -379,7 +358,7 @@ def _table(
         for model in models
     )
     caption = (
-        f"Certificates by model and route, each by itself; {_SEEDS}. Vacuous ones are 100% and "
+        f"Certificates by model and route, each by itself; {SEEDS}. Vacuous ones are 100% and "
         "more. Bold: chosen before looking. Errors are means over clients and seeds."
     )
     bold = tuple((models.index(model_of(row)), heads[row["route"]]) for row in records(chosen))

@@ -48,9 +48,19 @@ BY = {
     "alone": "",
 }
 """What chose a system, as it stands behind its name."""
+SEEDS = (
+    "of several seeds the one that errs least on seen clients, or the study's first where those "
+    "cannot choose"
+)
 
 
-NAME_ONE = "Name a model by certify_model, before the scores, for one to lead."
+def without_choice(delta: pd.Series, values: str, looked: str = "") -> str:
+    """Say what certificates are, none of which was chosen before looking."""
+    return (
+        f"No system was chosen before looking: the {len(delta)} certificates are {values}, each "
+        f"with {chance(float(delta.max()))} confidence by itself. "
+        f"{looked or 'Name a model by certify_model, before the scores, for one to lead.'}"
+    )
 
 
 def system_called(row: Any, names: Names, *, several_seeds: bool) -> str:
@@ -144,11 +154,7 @@ def _sentence(
     several = declared["seed"].nunique() > 1
     if choice is None and after is None:
         each = between(*(magnitude(declared["shown"].agg(end)) for end in ("min", "max")))
-        return (
-            f"No system was chosen before looking: the {len(declared)} certificates are "
-            f"{each}, each with {chance(float(declared['delta'].max()))} "
-            f"confidence by itself. {NAME_ONE}"
-        )
+        return without_choice(declared["delta"], each)
     if choice is None:
         told = after_words(after, declared, names, beside=False)
         return f"No system was chosen before looking. {told}"
@@ -252,10 +258,7 @@ def _table(frame: pd.DataFrame, names: Names) -> Table:
         }
         for row in records(frame)
     )
-    caption = (
-        "The first certificate that the study declares, each by itself; of several seeds the one "
-        "that errs least on seen clients, or the study's first where those cannot choose."
-    )
+    caption = f"The first certificate that the study declares, each by itself; {SEEDS}."
     return Table("answer-certificate", caption, frame, shown, ("model", "by"))
 
 

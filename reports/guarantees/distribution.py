@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from textwrap import fill
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 
 from latecomer.certify.page.svg import MUTED, WIDE
 from latecomer.certify.words import DASH, chance, counts, magnitude, percent, shift_name
-from latecomer.reports.display.drawing import MOST_CURVES, Looks, panels, styled
+from latecomer.reports.display.drawing import MOST_CURVES, Looks, styled
+from latecomer.reports.display.errors_figure import model_panels
 from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import Block, Material, Section, tabled
@@ -28,7 +28,7 @@ from latecomer.reports.frames.errors import (
     records,
     unshifted,
 )
-from latecomer.reports.words import bound_name
+from latecomer.reports.words import bound_name, range_of
 
 CURVE_COLUMNS = (
     *("label", "predictor", "seed", "bound", "shift", "severity", "delta"),
@@ -47,9 +47,7 @@ def curve_frame(tables: CellTables) -> pd.DataFrame:
         ``upper`` its certified bound, all levels at once.
     """
     frame = joined(tables, CURVE_COLUMNS, ("severity", "delta", *CURVE_COLUMNS[-3:]), "")
-    frame = frame.rename(columns={"threshold": "level"})
-    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
-    return frame
+    return frame.rename(columns={"threshold": "level"})
 
 
 def fraction_frame(rows: pd.DataFrame) -> pd.DataFrame:
@@ -65,7 +63,6 @@ def fraction_frame(rows: pd.DataFrame) -> pd.DataFrame:
     chosen = rows[(rows["metric"] == "certified_fraction") & (rows["term"] == "")]
     keys = [*MODEL, "seed", *CONDITION]
     frame = chosen[[*keys, "bound", "value", "delta", "n_clients"]].reset_index(drop=True)
-    frame["shift"] = frame["shift"].where(frame["shift"] != "", "none")
     frame["threshold"] = pd.to_numeric(
         frame["bound"].str.replace(r"^.*@", "", regex=True), errors="coerce"
     )
@@ -119,8 +116,7 @@ def price_frame(rows: pd.DataFrame) -> pd.DataFrame:
     tags = [*keys, "delta", "sampling"]
     if chosen.empty:
         return pd.DataFrame(columns=[*keys, "paid", "reference", "reference_pool"])
-    prices = chosen.assign(shift=chosen["shift"].where(chosen["shift"] != "", "none"))
-    frame = prices.set_index([*tags, "term"])["value"].unstack("term").reset_index()
+    frame = chosen.set_index([*tags, "term"])["value"].unstack("term").reset_index()
     frame.columns.name = None
     frame = frame.reindex(columns=[*tags, "paid", "reference", "reference_pool"])
     # Rows hold a pool's share of clients that may go unseen; each adds one minus the mean error,
@@ -168,11 +164,7 @@ def price_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
 
 
 def _range(values: pd.Series) -> str:
-    known = values.dropna()
-    if known.empty:
-        return DASH
-    low, high = (f"{100 * value:.1f}" for value in (known.min(), known.max()))
-    return low if low == high else f"{low} to {high}"
+    return range_of(100 * values, "{:.1f}".format) if values.notna().any() else DASH
 
 
 PRICES = Section(
@@ -211,15 +203,6 @@ def error_distribution_frame(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
-def leading_models(frame: pd.DataFrame) -> list[str]:
-    """Labels of the up to eight models of least mean error, in the frame's order."""
-    by_label = frame.groupby("label", sort=False)
-    # The area below the curve is the mean error.
-    means = by_label.apply(lambda own: float(own["share"].iloc[:-1] @ np.diff(own["level"])))
-    chosen = means.nsmallest(MOST_CURVES)
-    return [str(label) for label in means.index if label in chosen.index]
-
-
 @styled
 def error_distribution_figure(
     frame: pd.DataFrame, looks: Looks, *, band: pd.DataFrame | None = None, width: float = WIDE
@@ -236,14 +219,12 @@ def error_distribution_figure(
     band : pandas.DataFrame, optional
         ``label level upper``: a certified bound on the share above each level, all levels at once.
     """
-    leading = leading_models(frame)
+    by_label = frame.groupby("label", sort=False)
+    # The area below the curve is the mean error.
+    means = by_label.apply(lambda own: float(own["share"].iloc[:-1] @ np.diff(own["level"])))
+    leading = means.nsmallest(MOST_CURVES).index
     names = {pair: name for pair, name in model_names(frame).items() if pair[0] in leading}
-    columns = min(2 if width < 5 else 4, len(names))
-    titles = {pair: fill(name, int(12 * width / columns)) for pair, name in names.items()}
-    line = 1.35 + 0.13 * max(title.count("\n") for title in titles.values())
-    figure, drawn = panels(
-        len(names), width, columns, above=0.6, each=line, sharex=True, sharey=True
-    )
+    figure, drawn = model_panels(names, width, above=0.6)
     tops = [float(frame.loc[frame["share"] > 0, "level"].max())]
     if band is not None and len(band):
         tops.append(float(band.loc[band["upper"] > 0.02, "level"].max()))
@@ -251,7 +232,7 @@ def error_distribution_figure(
     right = min(100.0, 100 * 1.15 * max(np.nan_to_num(tops).max(), 0.02))
     curves = dict(list(frame.groupby(MODEL, sort=False)))
     corners = {pair: _corners(own, "share") for pair, own in curves.items()}
-    for axes, (pair, title) in zip(drawn, titles.items(), strict=True):
+    for pair, axes in drawn.items():
         others = [line for other, line in corners.items() if other != pair]
         axes.add_collection(LineCollection(others, colors=MUTED, linewidths=0.5, alpha=0.35))
         look = looks[pair[0]]
@@ -260,10 +241,8 @@ def error_distribution_figure(
                 x, y = _corners(own, "upper").T
                 axes.plot(x, y, color=look.colour, linewidth=1.0, linestyle=(0, (3, 2)))
         axes.plot(*corners[pair].T, color=look.colour, linewidth=1.8)
-        axes.set_title(title, fontsize=8, pad=3)
-        axes.grid()
-    drawn[0].set_xlim(0, right)
-    drawn[0].set_ylim(0, min(max(1.08 * high, 5.0), 102))
+    axes.set_xlim(0, right)
+    axes.set_ylim(0, min(max(1.08 * high, 5.0), 102))
     figure.supxlabel("error level (%)", fontsize=8.5)
     figure.supylabel("clients above it (%)", fontsize=8.5)
     return figure

@@ -392,25 +392,27 @@ def _row_name(row: Mapping[str, Any]) -> str:
     return f"{model_called(row['label'], predictor)}{where}"
 
 
-def describe_anatomy(frame: pd.DataFrame) -> str:
-    """Describe ``anatomy_figure``: the range of every term."""
+def _plot(frame: pd.DataFrame, name: str, bound: str) -> Plot:
     said = [
         f"{str(term).replace('_', ' ')} {span(list(part['value']))}"
         for term, part in frame.groupby("term", sort=False)
     ]
     models = len(frame[["label", "seed", "predictor"]].drop_duplicates())
-    return f"Terms of the bound over {count(models, 'trained model')}: {'; '.join(said)}."
-
-
-def anatomy_caption(frame: pd.DataFrame) -> str:
-    """Say how to read ``anatomy_figure``."""
-    if stackable(frame):
-        return "A bar per trained model; its parts add up to the value beside it."
-    rows = "condition" if (frame["shift"] != "none").any() else "method"
-    return (
-        f"A row per {rows}, a mark per term and trained model, log scale; the upright bar is the "
-        "whole bound. Right of the line at 1 (100%) a term alone makes the bound vacuous. A term "
-        "that is 0 is not drawn."
+    caption = "A bar per trained model; its parts add up to the value beside it."
+    if not stackable(frame):
+        caption = (
+            f"A row per {'condition' if (frame['shift'] != 'none').any() else 'method'}, a mark "
+            "per term and trained model, log scale; the upright bar is the whole bound. Right of "
+            "the line at 1 (100%) a term alone makes the bound vacuous. A term that is 0 is not "
+            "drawn."
+        )
+    return Plot(
+        name,
+        partial(anatomy_figure, frame),
+        frame,
+        title=f"Terms of {bound_name(bound)}",
+        alt=f"Terms of the bound over {count(models, 'trained model')}: {'; '.join(said)}.",
+        caption=caption,
     )
 
 
@@ -484,14 +486,7 @@ def _each_bound(material: Material) -> Iterator[Block]:
             yield Group(small_print, "Assumptions, failure probability, inputs and source")
         anatomy = terms[terms["bound"] == name]
         if len(anatomy):
-            yield Plot(
-                f"bound-{stem}-terms",
-                partial(anatomy_figure, anatomy),
-                anatomy,
-                title=f"Terms of {bound_name(name)}",
-                alt=describe_anatomy(anatomy),
-                caption=anatomy_caption(anatomy),
-            )
+            yield _plot(anatomy, f"bound-{stem}-terms", name)
 
 
 def _small_print(ledger: Mapping[str, list[dict[str, Any]]], title: str) -> Iterator[Block]:

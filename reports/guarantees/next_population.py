@@ -23,7 +23,6 @@ from latecomer.certify.words import (
     percent,
 )
 from latecomer.reports.display.drawing import (
-    Look,
     Looks,
     leaders,
     leaders_caption,
@@ -95,16 +94,17 @@ def draw_populations(
     for axes in drawn[::columns]:
         axes.set_ylabel("error (%)")
     figure.legend(
-        handles=[_handle(looks[label], model_called(label), len(points) > 0) for label in named],
+        handles=[
+            Line2D(
+                [], [], color=looks[label].colour, marker=looks[label].mark if len(points) else "",
+                markersize=3.6, label=shown(model_called(label)),
+            )
+            for label in named
+        ],
         loc="outside lower center",
         ncols=min(len(named), 2 if width < 5 else 4),
-    )
+    )  # fmt: skip
     return figure
-
-
-def _handle(look: Look, label: str, points: bool) -> Line2D:
-    mark = look.mark if points else ""
-    return Line2D([], [], color=look.colour, marker=mark, markersize=3.6, label=shown(label))
 
 
 def _frame(axes: Axes, ball: str, own: pd.DataFrame, points: pd.DataFrame) -> None:
@@ -206,7 +206,7 @@ def asked_radii(rows: pd.DataFrame) -> pd.DataFrame:
         r"^r0:(?P<ball>tv|kl|chi2|subgroup)(?:_ball)?@(?P<radius>[^@]+)$"
     )
     frame = pd.concat([own[[*MODEL, "seed", "shift", "value", "delta"]], told], axis=1)
-    frame = frame[frame["ball"].notna() & frame["shift"].isin(["", "none"])].drop(columns="shift")
+    frame = frame[frame["ball"].notna() & (frame["shift"] == "none")].drop(columns="shift")
     return frame.astype({"radius": float}).reset_index(drop=True)
 
 

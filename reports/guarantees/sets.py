@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 from itertools import combinations
-from textwrap import fill
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,8 @@ from latecomer.certify.page.svg import INK, MUTED, WIDE
 from latecomer.certify.predicted_sets import LABEL_SCORES
 from latecomer.certify.words import DASH, chance, count, percent, rounded, shift_name
 from latecomer.eval.names import statement
-from latecomer.reports.display.drawing import MOST_CURVES, Looks, panels, styled
+from latecomer.reports.display.drawing import MOST_CURVES, Looks, styled
+from latecomer.reports.display.errors_figure import model_panels
 from latecomer.reports.display.naming import Names, as_subject, model_called, model_names
 from latecomer.reports.display.pictures import Plot, Table
 from latecomer.reports.display.section import (
@@ -38,7 +38,7 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     records,
 )
-from latecomer.reports.words import bound_name, low_to_high, sentence_case
+from latecomer.reports.words import bound_name, range_of, sentence_case
 
 CLIENTS, CONFIDENT, POOLED = "", "confident", "pooled"
 """How a threshold was made, behind the name of its bound."""
@@ -46,12 +46,10 @@ _MEASURED = ("coverage", "set_size", "set_single")
 _KEY = [*MODEL, "seed", "bound"]
 
 
-def _unshifted(frame: pd.DataFrame) -> pd.DataFrame:
-    shift = frame["shift"].where(frame["shift"] != "", "none")
-    frame = frame.assign(shift=shift).astype({"seed": "int64"})
+def _named(frame: pd.DataFrame) -> pd.DataFrame:
     names = [str(bound).partition("@") for bound in frame["bound"]]
     scores, forms = [name for name, _, _ in names], [form for _, _, form in names]
-    return frame.assign(score=scores, form=forms)
+    return frame.astype({"seed": "int64"}).assign(score=scores, form=forms)
 
 
 def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +62,7 @@ def threshold_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """
     told = rows[(rows["metric"] == "set_threshold") & (rows["status"] != "failed")]
     facts = ["value", "delta", "n_clients", "population", "sampling", "rigorous", "message"]
-    frame = _unshifted(told[[*_KEY, *CONDITION, *facts]].rename(columns={"message": "reason"}))
+    frame = _named(told[[*_KEY, *CONDITION, *facts]].rename(columns={"message": "reason"}))
     frame["rigorous"] = frame["rigorous"].map(lambda flag: flag is True)
     alphas = frame[frame["form"] == CLIENTS].groupby("score")["delta"].max()
     sizes = group_sizes(rows)
@@ -83,7 +81,7 @@ def sets_frame(rows: pd.DataFrame) -> pd.DataFrame:
     the mean error of the same clients, ``promised`` whether a certificate covers the condition.
     """
     chosen = rows["metric"].isin(_MEASURED) & (rows["client"] == "") & (rows["status"] != "failed")
-    told = _unshifted(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "n_clients"]])
+    told = _named(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "n_clients"]])
     by = [*MODEL, "bound", *CONDITION, "score", "form"]
     if told.empty:
         return pd.DataFrame(columns=[*by, *_MEASURED])
@@ -122,7 +120,7 @@ def client_sets_frame(rows: pd.DataFrame) -> pd.DataFrame:
         ``label predictor score client coverage set_size alpha``.
     """
     chosen = rows["metric"].isin(_MEASURED) & (rows["client"] != "") & (rows["status"] != "failed")
-    told = _unshifted(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "client", "delta"]])
+    told = _named(rows.loc[chosen, [*_KEY, *CONDITION, "metric", "value", "client", "delta"]])
     told = told[told["shift"] == "none"].rename(columns={"delta": "alpha"})
     by = [*MODEL, "score", "client", "alpha"]
     if told.empty:
@@ -144,13 +142,8 @@ def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
     """
     sizes = frame.groupby("label", sort=False)["set_size"].mean().nsmallest(MOST_CURVES)
     names = {pair: name for pair, name in model_names(frame).items() if pair[0] in sizes.index}
-    columns = min(2 if width < 5 else 4, len(names))
-    titles = [fill(name, int(12 * width / columns)) for name in names.values()]
-    line = 1.35 + 0.13 * max(title.count("\n") for title in titles)
-    figure, drawn = panels(
-        len(names), width, columns, above=0.8, each=line, sharex=True, sharey=True
-    )
-    for axes, pair, title in zip(drawn, names, titles, strict=True):
+    figure, drawn = model_panels(names, width, above=0.8)
+    for pair, axes in drawn.items():
         own = frame[(frame["label"] == pair[0]) & (frame["predictor"] == pair[1])]
         axes.axhline(100 * (1 - own["alpha"].iloc[0]), color=MUTED, linewidth=0.9)
         axes.plot(
@@ -160,11 +153,9 @@ def client_sets_figure(frame: pd.DataFrame, looks: Looks, *, width: float = WIDE
         axes.plot(
             own["set_size"].mean(), 100 * own["coverage"].mean(), "+", color=INK, markersize=9
         )
-        axes.set_title(title, fontsize=8, pad=3)
-        axes.grid()
     # A panel above a place without one has numbers of its own.
-    for axes in drawn[max(len(names) - columns, 0) :]:
-        axes.tick_params(labelbottom=True)
+    for lowest in list(drawn.values())[-(2 if width < 5 else 4) :]:
+        lowest.tick_params(labelbottom=True)
     figure.supxlabel("labels in a set", fontsize=8.5)
     figure.supylabel("points whose set holds their label (%)", fontsize=8.5)
     handles = [
@@ -252,7 +243,7 @@ def _claims(material: Material) -> Iterator[Block]:
     frame = threshold_frame(material.rows)
     plain = frame[(frame["shift"] == "none") & (frame["form"] != POOLED)]
     plain = plain.loc[_rank(plain["score"]).sort_values(kind="stable").index]
-    facts = material.ledger[material.ledger["shift"].isin(["", "none"])]
+    facts = material.ledger[material.ledger["shift"] == "none"]
     for bound, own in plain.groupby("bound", sort=False):
         first = first_record(primary_predictor(own))
         ends = [rounded(own["value"].agg(end), decimals=3, up=True) for end in ("min", "max")]
@@ -348,15 +339,15 @@ def _alike(told: list[dict[str, Any]], names: Names) -> str:
 
 
 def _pooled(pooled: pd.DataFrame) -> str:
-    held = low_to_high(*(percent(pooled["coverage"].agg(end)) for end in ("min", "max")))
+    held = range_of(pooled["coverage"], percent)
     return f"A threshold from pooled points, which guarantees a new client nothing, held {held}."
 
 
 def _sure(confident: pd.DataFrame) -> str:
     if (confident["threshold"] >= 1).all():
         return "With confidence over the certified clients, too few for it, sets hold all labels."
-    sizes = low_to_high(*(f"{confident['set_size'].agg(end):.2f}" for end in ("min", "max")))
-    held = low_to_high(*(percent(confident["coverage"].agg(end)) for end in ("min", "max")))
+    sizes = range_of(confident["set_size"], "{:.2f}".format)
+    held = range_of(confident["coverage"], percent)
     return f"With confidence over the certified clients sets have {sizes} labels and held {held}."
 
 

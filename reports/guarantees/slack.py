@@ -36,7 +36,7 @@ from latecomer.reports.frames.errors import (
     records,
     unshifted,
 )
-from latecomer.reports.words import bound_name, in_one_unit, interval, low_to_high, span
+from latecomer.reports.words import bound_name, in_one_unit, interval, range_of, span
 
 
 @styled
@@ -154,17 +154,6 @@ def _bound_handles(
     return handles
 
 
-def describe_bounds(bounds: pd.DataFrame) -> str:
-    """Describe ``bound_figure``."""
-    said = [
-        f"{bound_name(str(bound))} {span(list(part['value']))}, measured "
-        f"{low_to_high(*(percent(part['measured'].agg(end)) for end in ('min', 'max')))}"
-        f" ({count(len(part), 'trained model')})"
-        for bound, part in drawable_bounds(bounds).groupby("bound")
-    ]
-    return f"Bounds against measured new-client error: {'; '.join(said)}."
-
-
 def _beside_measured(material: Material) -> Iterator[Block]:
     bounds = material.ordered(material.bounds)
     if bounds.empty:
@@ -179,12 +168,17 @@ def _beside_measured(material: Material) -> Iterator[Block]:
     )
     drawn = drawable_bounds(bounds)
     if len(drawn):
+        said = [
+            f"{bound_name(str(bound))} {span(list(part['value']))}, measured "
+            f"{range_of(part['measured'], percent)} ({count(len(part), 'trained model')})"
+            for bound, part in drawn.groupby("bound")
+        ]
         yield Plot(
             "bounds",
             partial(bound_figure, bounds, material.looks),
             drawn,
             title="Bounds beside measured errors",
-            alt=describe_bounds(bounds),
+            alt=f"Bounds against measured new-client error: {'; '.join(said)}.",
             caption="A mark per trained model and bound; its place to the right is the mean error "
             "of the new clients, whomever the bound is about. Filled: a certificate. Hollow: "
             "a formula without a proof for this model. Below the dashed line a bound would be "
@@ -243,7 +237,7 @@ def slack_frame(
     novel = unshifted(client_errors(rows)).groupby(SYSTEM)["error"]
     means, halves = novel.mean(), novel.agg(half_width)
     terms = rows[
-        (rows["metric"] == "certificate") & (rows["term"] != "") & rows["shift"].isin(["", "none"])
+        (rows["metric"] == "certificate") & (rows["term"] != "") & (rows["shift"] == "none")
     ]
     keys = ["label", "seed", "bound", "predictor", "delta"]
     made_of = {key: part for key, part in terms.groupby(keys, sort=False)}

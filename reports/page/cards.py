@@ -168,12 +168,10 @@ def _gaps(own: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _orders_seed(study: Mapping[str, Any], bound: str) -> int:
     """Return the seed for the orders of one of the study's certificates; 0 if it has none."""
-    asked = [
-        entry.get("orders_seed", 0)
-        for entry in study.get("certificates") or ()
-        if f"{entry.get('route')}:{entry.get('rule')}" == bound
-    ]
-    return int(asked[0]) if asked else 0
+    for entry in study.get("certificates") or ():
+        if f"{entry.get('route')}:{entry.get('rule')}" == bound:
+            return int(entry.get("orders_seed", 0))
+    return 0
 
 
 def _certificate(

@@ -32,7 +32,7 @@ from latecomer.reports.frames.errors import (
     study_methods,
 )
 from latecomer.reports.page.cards import cards, model_command, stem_of
-from latecomer.reports.words import CLIENTS, MASKING, PROTOCOLS, low_to_high
+from latecomer.reports.words import CLIENTS, MASKING, PROTOCOLS, low_to_high, range_of
 
 # Patterns in a certificate's source, and the key that each cites.
 _SOURCES = {
@@ -129,17 +129,15 @@ def setup_card(rows: pd.DataFrame, study: Mapping[str, Any]) -> Named:
         ("Training", f"{rounds} rounds; {_settings(train)}" if rounds else _settings(train)),
         ("Seeds", f"{count(len(seeds), 'training seed')}: {', '.join(str(s) for s in seeds)}"),
         ("Masking", f"{masking}: {MASKING.get(masking, masking)}"),
-        ("Selection", selection(rows, rounds, str(train.get("selection", "last")))),
+        ("Selection", selection(rows, study.get("train") or {})),
     ]
     return [(name, words) for name, words in facts if words]
 
 
-def selection(rows: pd.DataFrame, rounds: int | None, rule: str = "last") -> str:
-    """State the selection rule as the rows show it.
-
-    ``rule`` is the study's ``train.selection``: ``last`` or ``validation``.
-    """
-    if rule == "validation":
+def selection(rows: pd.DataFrame, train: Mapping[str, Any]) -> str:
+    """State the rule of a study's ``train`` for choosing a round, as the rows show it."""
+    rounds = train.get("rounds")
+    if train.get("selection") == "validation":
         kept = sorted({int(n) for n in rows.loc[rows["metric"] == "selected_round", "value"]})
         which = ""
         if kept:
@@ -174,13 +172,13 @@ def samples_per_client(rows: pd.DataFrame) -> str:
         (rows["group"] == "novel")
         & (rows["metric"] == "error")
         & (rows["client"] != "")
-        & rows["shift"].isin(["", "none"])
+        & (rows["shift"] == "none")
     ]
     parts = []
     for column, role in (("n_support", "support"), ("n_query", "query")):
         known = own[column].dropna()
         if len(known):
-            parts.append(f"{low_to_high(str(int(known.min())), str(int(known.max())))} {role}")
+            parts.append(f"{range_of(known, '{:.0f}'.format)} {role}")
     return ", ".join(parts)
 
 
@@ -245,7 +243,6 @@ def statement(
     sizes, split = group_sizes(rows), dict(study.get("split") or {})
     seeds = sorted({int(seed) for seed in rows["seed"].dropna()})
     train = dict(study.get("train") or {})
-    rounds, rule = train.get("rounds"), str(train.get("selection", "last"))
     masking = str((study.get("evaluation") or {}).get("classes", "all"))
     certifying = ""
     if held := sizes["certification"]:
@@ -261,7 +258,7 @@ def statement(
         f"({', '.join(map(str, seeds))}), which also draw{'s' if len(seeds) == 1 else ''} the "
         "cohorts: the same for every method.",
         *_given(rows),
-        f"Selection: {selection(rows, rounds, rule)}.",
+        f"Selection: {selection(rows, train)}.",
         *_tuned(rows),
         f"Masking: {MASKING.get(masking, masking)}.",
     ]

@@ -220,15 +220,12 @@ def figures(
         output_file("figures", run.path / _COLUMN)
         writer = Writer([kind], column)
         content_of(run, writer)
-    made = {name: held for name, held in writer.files.items() if name.endswith(f".{kind}")}
-    kept = run.path / _COLUMN
-    noted = {_COLUMN: _told(column)} if column != Column() or kept.is_file() else {}
-    write_beside(run, {**made, **noted})
-    return tuple(run.path / name for name in made)
-
-
-def _told(column: Column) -> str:
-    return json.dumps(asdict(column)) + "\n"
+    drawn = [name for name in writer.files if name.endswith(f".{kind}")]
+    made, kept = {name: writer.files[name] for name in drawn}, run.path / _COLUMN
+    if column != Column() or kept.is_file():
+        made[_COLUMN] = json.dumps(asdict(column)) + "\n"
+    write_beside(run, made)
+    return tuple(run.path / name for name in drawn)
 
 
 def _checked(column: Column) -> Column:

@@ -108,12 +108,6 @@ def answers(material: Material) -> list[Answer]:
 MOST_ANSWERS = 6
 
 
-def ranking(frame: pd.DataFrame) -> str:
-    """Say from what to what methods err on new clients, and name one only if a test does."""
-    frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean", kind="stable")
-    return " ".join(said_of_errors(frame)) if len(frame) else "No new client was measured."
-
-
 def shift_answers(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> list[str]:
     """Say in one sentence per shift how models err at its strongest, and what they lose.
 
@@ -227,7 +221,10 @@ def _asked(material: Material) -> Iterator[Block]:
 
 
 def _best(material: Material) -> Iterator[Block]:
-    yield Text(ranking(material.accuracy), "lead")
+    novel = material.accuracy[material.accuracy["group"] == "novel"]
+    frame = primary_predictor(novel).sort_values("mean", kind="stable")
+    said = said_of_errors(frame) if len(frame) else ["No new client was measured."]
+    yield Text(" ".join(said), "lead")
 
 
 def _checks(material: Material) -> Iterator[Block]:

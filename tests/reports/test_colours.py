@@ -44,11 +44,14 @@ TO_XYZ = np.array(
 WHITE = TO_XYZ.sum(axis=1)
 
 
+def linear(colour: str) -> np.ndarray:
+    values = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
 def lab(colour: str, seen_by: str) -> np.ndarray:
     """Return CIELAB coordinates (D65) of an sRGB colour as somebody sees it."""
-    values = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-    seen = np.clip(np.asarray(SEEN_BY[seen_by]) @ linear, 0, 1)
+    seen = np.clip(np.asarray(SEEN_BY[seen_by]) @ linear(colour), 0, 1)
     t = TO_XYZ @ seen / WHITE
     f = np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
@@ -87,13 +90,7 @@ def test_no_route_has_the_colour_of_a_method() -> None:
 
 def contrast(one: str, other: str) -> float:
     """Return the ratio of the luminances of two colours (WCAG 2.2), at least 1."""
-
-    def luminance(colour: str) -> float:
-        values = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-        linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-        return float(TO_XYZ[1] @ linear) + 0.05
-
-    low, high = sorted((luminance(one), luminance(other)))
+    low, high = sorted(float(TO_XYZ[1] @ linear(colour)) + 0.05 for colour in (one, other))
     return high / low
 
 

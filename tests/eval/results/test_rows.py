@@ -52,6 +52,7 @@ def test_round_trip_keeps_numbers_and_kinds(tmp_path):
     assert list(frame.columns) == list(COLUMNS)
     by_value = frame.set_index("value")
     assert list(frame["client"]) == ["", "", "7"]
+    assert set(frame["shift"]) == {"none"}  # as a blank one is read
     assert by_value.loc[0.1 + 0.2, "message"] == 'a, "b"\nc'
     assert by_value.loc[0.1 + 0.2, "rigorous"] is True
     assert by_value.loc[1 / 3, "rigorous"] is False

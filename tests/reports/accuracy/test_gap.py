@@ -4,30 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sketches import rows_of
 
 from latecomer.reports.frames.gaps import gap_intervals, gap_pairs
-
-COLUMNS = ("label", "predictor", "seed", "group", "client", "value")
-CONSTANT = {
-    "method": "pefll",
-    "personalization": "forward",
-    "metric": "error",
-    "shift": "none",
-    "severity": np.nan,
-    "status": "done",
-    "n_query": 10,
-}
-
-
-def rows_of(errors: dict[str, np.ndarray], label: str = "pefll") -> pd.DataFrame:
-    """Lay out errors ``[seed, client]`` of two groups as rows."""
-    records = [
-        (label, "deterministic", seed, group, f"{group}{client}", value)
-        for group, table in errors.items()
-        for seed, line in enumerate(table)
-        for client, value in enumerate(line)
-    ]
-    return pd.DataFrame(records, columns=COLUMNS).assign(**CONSTANT)
 
 
 def test_a_gap_and_its_parts() -> None:

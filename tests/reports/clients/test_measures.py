@@ -87,24 +87,23 @@ def test_superclass_is_the_one_of_largest_share():
     assert main_superclass(own)["superclass"].tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("descriptors", [np.ones((9, 3)), np.eye(3)], ids=["alike", "few"])
-def test_what_has_no_map_is_left_out(descriptors):
+def map_of(descriptors, seed):
     n = len(descriptors)
     artifact = Artifact(
         kind="descriptors", ids={"client": list(range(n))},
         arrays={"descriptor": descriptors, "class_proportions": np.eye(n),
                 "novel": np.zeros(n, bool)},
     )  # fmt: skip
-    assert reports.descriptor_frame([("pefll", 0, artifact)]).empty
+    return reports.descriptor_frame([("pefll", seed, artifact)])
+
+
+@pytest.mark.parametrize("descriptors", [np.ones((9, 3)), np.eye(3)], ids=["alike", "few"])
+def test_what_has_no_map_is_left_out(descriptors):
+    assert map_of(descriptors, 0).empty
 
 
 def test_descriptors_of_one_entry_have_a_map():
-    artifact = Artifact(
-        kind="descriptors", ids={"client": list(range(8))},
-        arrays={"descriptor": np.arange(8.0)[:, None] * 1e-6, "class_proportions": np.eye(8),
-                "novel": np.zeros(8, bool)},
-    )  # fmt: skip
-    frame = reports.descriptor_frame([("pefll", 3, artifact)])
+    frame = map_of(np.arange(8.0)[:, None] * 1e-6, 3)
     assert np.isfinite(frame[["x", "y"]]).all(axis=None)
     assert frame["seed"].unique().tolist() == [3]
 

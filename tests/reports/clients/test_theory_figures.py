@@ -116,12 +116,7 @@ def denoised():
 
 def test_errors_are_means_over_draws_with_their_standard_error(denoised):
     assert [tuple(x) for x in denoised[["noise", "dimension"]].to_numpy()] == [
-        (0.5, 1),
-        (0.5, 2),
-        (0.5, 4),
-        (1.0, 1),
-        (1.0, 2),
-        (1.0, 4),
+        (noise, k) for noise in (0.5, 1.0) for k in (1, 2, 4)
     ]
     first = denoised.iloc[0]
     assert (first["gradient_descent"], first["n_draws"]) == (2.5, 2)

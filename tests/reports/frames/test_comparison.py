@@ -46,8 +46,10 @@ def test_seeds_are_averaged_before_clients_are_counted():
 
 def test_a_pair_uses_the_seeds_both_have():
     errors = errors_of([[0.1, 0.2], [0.3, 0.2]], seeds=2)
+    errors["error"] += 0.3 * (errors["seed"] == 0)
     kept = errors[(errors["label"] != "b") | (errors["seed"] == 1)]
     assert pair_frame(kept)["n_seeds"].item() == 1
+    assert pair_frame(kept)["difference"].item() == pytest.approx(0.0, abs=1e-12)
 
 
 def test_critical_difference_is_that_of_the_tables():

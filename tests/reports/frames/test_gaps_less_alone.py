@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from sketches import kept_run
+from sketches import kept_run, rows_of
 
 from latecomer.certify.words import DASH
 from latecomer.eval.names import method_facts
@@ -23,15 +23,7 @@ Tables = dict[str, np.ndarray]
 
 
 def errors_of(errors: Tables, method: str) -> pd.DataFrame:
-    """Lay out errors ``[seed, client]`` of two groups as ``client_errors`` has them."""
-    records = [
-        (method, method, "deterministic", seed, group, f"{group}{client}", "none", value)
-        for group, table in errors.items()
-        for seed, line in enumerate(table)
-        for client, value in enumerate(line)
-    ]
-    columns = ["label", "method", "predictor", "seed", "group", "client", "shift", "error"]
-    return pd.DataFrame(records, columns=columns)
+    return rows_of(errors, method, method)
 
 
 def drawn(seed: int, n_seeds: int = 2, n_seen: int = 7, n_novel: int = 4) -> Tables:

@@ -8,7 +8,6 @@ import pytest
 
 from latecomer import reports
 from latecomer.bounds import product_wor
-from latecomer.certify.words import MINUS
 from latecomer.eval.results.rows import make_row
 from latecomer.eval.routes.contract import price_rows
 from latecomer.reports.accuracy.training import describe_training
@@ -25,6 +24,9 @@ from latecomer.reports.guarantees.distribution import (
 from latecomer.reports.page.questions import shift_answers
 from latecomer.reports.shift.answer import answer_shift, effect_table, lacks_table
 from latecomer.reports.shift.curves import severity_places, shift_caption, shift_table
+
+CERTIFIED = {"label": "pefll", "method": "pefll", "cell": "pefll0", "group": "certification",
+             "shift": "none", "n_clients": 30}  # fmt: skip
 
 
 def error(client, value, shift="none", seed=0, group="novel", label="pefll", **more):
@@ -173,9 +175,8 @@ def test_distribution_of_many_models_has_eight_panels_and_a_band_where_certified
 
 def test_certified_fractions_stand_beside_the_novel_clients_share(read):
     rows = [error(i, value) for i, value in enumerate([0.0, 0.3, 0.5, 0.1])]
-    told = {"label": "pefll", "method": "pefll", "predictor": "deterministic", "seed": 0,
-            "cell": "pefll0", "metric": "certified_fraction", "bound": "r0:fraction_above@0.2",
-            "group": "certification", "shift": "none", "delta": 0.025, "n_clients": 30}  # fmt: skip
+    told = {**CERTIFIED, "predictor": "deterministic", "seed": 0, "metric": "certified_fraction",
+            "bound": "r0:fraction_above@0.2", "delta": 0.025}  # fmt: skip
     rows += [make_row(**told, value=0.61), make_row(**told, term="price", value=0.2)]
     frame = reports.fraction_frame(read(rows))
     assert len(frame) == 1
@@ -186,9 +187,8 @@ def test_certified_fractions_stand_beside_the_novel_clients_share(read):
 
 
 def test_prices_are_a_row_per_certificate_with_references_side_by_side(read):
-    told = {"label": "pefll", "method": "pefll", "predictor": "deterministic", "cell": "pefll0",
-            "metric": "certificate_price", "bound": "r0:product", "group": "certification",
-            "shift": "none", "delta": 0.05, "n_clients": 30}  # fmt: skip
+    told = {**CERTIFIED, "predictor": "deterministic", "metric": "certificate_price",
+            "bound": "r0:product", "delta": 0.05}  # fmt: skip
     rows = [
         make_row(**told, seed=seed, term=term, value=value + 0.01 * seed)
         for seed in (0, 1) for term, value in (("paid", 0.09), ("reference", 0.08))
@@ -204,8 +204,7 @@ def test_prices_are_a_row_per_certificate_with_references_side_by_side(read):
 def test_a_pool_s_reference_is_a_price_that_equal_scores_do_not_undercut(read, mean):
     """Of 40 clients 30 were scored, all with the same error; rows hold a share, not a price."""
     issued = product_wor(losses=[mean] * 30, delta=0.05, pool_size=40)
-    common = {"label": "pefll", "method": "pefll", "seed": 0, "cell": "pefll0",
-              "group": "certification", "shift": "none", "n_clients": 30}  # fmt: skip
+    common = {**CERTIFIED, "seed": 0}
     rows = price_rows(issued, bound="r0:product_wor", common=common, n_clients=30, pool_size=40)
     (found,) = reports.price_frame(read([make_row(**row) for row in rows])).to_dict("records")
     assert found["reference_pool"] == pytest.approx(2 / 40 * (1 - mean))
@@ -219,7 +218,6 @@ def test_frames_of_nothing_are_empty(read):
                   "price_frame"):  # fmt: skip
         assert getattr(reports, frame)(rows).empty
     assert curve_frame([]).empty
-    assert MINUS != "-"
 
 
 def test_training_curves_are_means_over_seeds_by_group():

@@ -5,6 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from latecomer.certify.page.svg import NARROW
@@ -28,6 +30,20 @@ def kept_run(name: str) -> RunRecord:
 def kept(name: str) -> Material:
     """Give what sections and answers of a kept run are made from."""
     return Material.of(kept_run(name))
+
+
+def rows_of(errors: dict[str, np.ndarray], label: str = "pefll", method: str = "pefll"):
+    """Lay out errors ``[seed, client]`` of two groups as rows."""
+    records = [
+        (label, seed, group, f"{group}{client}", value)
+        for group, table in errors.items()
+        for seed, line in enumerate(table)
+        for client, value in enumerate(line)
+    ]
+    frame = pd.DataFrame(records, columns=["label", "seed", "group", "client", "value"])
+    about = {"metric": "error", "shift": "none", "severity": np.nan, "status": "done"}
+    about |= {"personalization": "forward", "predictor": "deterministic", "n_query": 10}
+    return frame.assign(method=method, **about)
 
 
 def answered(kind: str, material: Material) -> Answer:

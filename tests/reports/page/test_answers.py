@@ -21,10 +21,15 @@ def with_rows(name: str, asks: str) -> tuple[Answer, pd.DataFrame]:
     return answered(asks, kept(name)), rows
 
 
+def every_error(rows: pd.DataFrame, group: str) -> pd.DataFrame:
+    """Errors of single clients under every shift, by every predictor."""
+    own = rows[(rows["metric"] == "error") & (rows["client"] != "") & (rows["group"] == group)]
+    return own.assign(value=own["value"].astype(float))
+
+
 def errors_of(rows: pd.DataFrame, group: str) -> pd.DataFrame:
     """Errors of single clients under every shift, one predictor a label."""
-    own = rows[(rows["metric"] == "error") & (rows["client"] != "") & (rows["group"] == group)]
-    own = own.assign(value=own["value"].astype(float))
+    own = every_error(rows, group)
     plain = own.groupby("label")["predictor"].transform(lambda one: "deterministic" in set(one))
     return own[~plain | (own["predictor"] == "deterministic")]
 
@@ -35,8 +40,8 @@ def unshifted(rows: pd.DataFrame) -> pd.DataFrame:
 
 def least_seen(rows: pd.DataFrame, proved: pd.DataFrame) -> tuple[str, str, int]:
     """Find the certified system of the least error on seen clients: label, predictor, seed."""
-    seen = rows[(rows["metric"] == "error") & (rows["client"] != "") & (rows["group"] == "seen")]
-    means = unshifted(seen).astype({"value": float}).groupby([*MODEL, "seed"])["value"].mean()
+    seen = unshifted(every_error(rows, "seen"))
+    means = seen.groupby([*MODEL, "seed"])["value"].mean()
     systems = pd.MultiIndex.from_frame(proved[[*MODEL, "seed"]].drop_duplicates())
     label, predictor, seed = means.reindex(systems).idxmin()
     return label, predictor, seed
@@ -102,20 +107,10 @@ def test_the_guarantee_that_seen_clients_chose_and_its_distance() -> None:
     ]
     proved = proved.assign(value=proved["value"].astype(float))
     label, predictor, seed = least_seen(rows, proved[proved["bound"] == "r0:product"])
-    (value,) = proved.loc[
-        (proved["label"] == label) & (proved["bound"] == "r0:product")
-        & (proved["seed"] == seed) & (proved["predictor"] == predictor),
-        "value",
-    ]  # fmt: skip
-    assert answer.numbers["value"] == value
-    novel = rows[
-        (rows["metric"] == "error") & (rows["client"] != "") & (rows["group"] == "novel")
-        & (rows["label"] == label) & (rows["seed"] == seed)
-    ]  # fmt: skip
-    novel = (
-        novel[novel["predictor"] == predictor] if predictor in set(novel["predictor"]) else novel
-    )
-    assert answer.numbers["measured"] == pytest.approx(novel["value"].astype(float).mean())
+    values = proved[proved["bound"] == "r0:product"].set_index([*MODEL, "seed"])["value"]
+    assert answer.numbers["value"] == values[label, predictor, seed]
+    novel = every_error(rows, "novel").groupby([*MODEL, "seed"])["value"].mean()
+    assert answer.numbers["measured"] == pytest.approx(novel[label, predictor, seed])
     parts = ("given_up", "other_clients", "unavoidable", "excess")
     total = sum(answer.numbers[part] for part in parts)
     assert total == pytest.approx(answer.numbers["distance"], abs=1e-9)
@@ -146,10 +141,7 @@ def test_the_declared_certificate_and_what_it_leaves() -> None:
     proved = rows[
         (rows["metric"] == "certificate") & (rows["term"] == "") & (rows["bound"] == "r0:product")
     ]
-    scored = rows[
-        (rows["metric"] == "error") & (rows["client"] != "") & (rows["group"] == "certification")
-    ]
-    means = scored.groupby("seed")["value"].apply(lambda one: one.astype(float).mean())
+    means = every_error(rows, "certification").groupby("seed")["value"].mean()
     left = [
         (40 * float(row.value) - 30 * means[row.seed]) / 10
         for row in proved.itertuples(index=False)

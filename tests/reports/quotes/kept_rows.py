@@ -23,6 +23,13 @@ def read(run, name):
 
 
 @cache
+def published(source):
+    """Return a paper's numbers on CIFAR-10."""
+    numbers = table(ROOT / "reports" / "paper_results.csv")
+    return [row for row in numbers if (row["source"], row["dataset"]) == (source, "cifar10")]
+
+
+@cache
 def errors(run):
     """Mean error over clients as its row, by label, seed, group, predictor, shift and severity."""
     keys = ("label", "seed", "group", "predictor", "shift", "severity")
@@ -31,6 +38,11 @@ def errors(run):
         for row in read(run, "rows.csv")
         if (row["metric"], row["aggregation"], row["client"]) == ("error", "per-client", "")
     }
+
+
+def of_new_clients(run, label):
+    """Return the row of a model's mean error on new clients, of the first seed and unshifted."""
+    return errors(run)[(label, "0", "novel", "deterministic", "none", "")]
 
 
 @cache

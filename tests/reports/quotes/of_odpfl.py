@@ -1,17 +1,16 @@
 """What the page of experiments quotes of OD-PFL and of new clients without labels, from rows."""
 
-import csv
 from statistics import stdev
 
 import pytest
 from kept_rows import (
     REFERENCE,
-    ROOT,
     checks,
-    errors,
     half_width,
     interval,
     minutes,
+    of_new_clients,
+    published,
     rate,
     rates,
     read,
@@ -34,10 +33,7 @@ def odpfl_without_labels():
     assert novel[0] >= 0.60
     assert novel[0] > max(fedavg, nearest)
     yield f"FedAvg has {rate(fedavg)} and PFL-nearest {rate(nearest)}"
-    wide = [
-        100 * half_width(errors(run)[("odpfl_hn", "0", "novel", "deterministic", "none", "")])
-        for run in runs
-    ]
+    wide = [100 * half_width(of_new_clients(run, "odpfl_hn")) for run in runs]
     yield f"95% intervals are {min(wide):.0f} to {max(wide):.0f} points wide on either side"
 
     def mean(label, group, data="digits", seeds=range(3)):
@@ -86,21 +82,18 @@ def classes_of_nearest(run):
 
 def odpfl_paper():
     """OD-PFL's Table 1, CIFAR-10, pathological split, by method."""
-    with (ROOT / "reports" / "paper_results.csv").open(encoding="utf-8", newline="") as file:
-        return {
-            row["method"]: rate(float(row["mean"]) / 100)
-            for row in csv.DictReader(file)
-            if row["source"] == "odpfl" and row["dataset"] == "cifar10"
-            if row["item"] == "Table 1" and row["setting"].startswith("pathological")
-        }
+    return {
+        row["method"]: rate(float(row["mean"]) / 100)
+        for row in published("odpfl")
+        if row["item"] == "Table 1" and row["setting"].startswith("pathological")
+    }
 
 
 def odpfl_table1_at_length():
     run = "odpfl-table1-500-rounds"
     paper = odpfl_paper()
     own, fedavg = (right(run, label, "novel") for label in ("odpfl_hn", "fedavg"))
-    row = errors(run)[("odpfl_hn", "0", "novel", "deterministic", "none", "")]
-    low, high = interval(row)
+    low, high = interval(of_new_clients(run, "odpfl_hn"))
     yield f"ODPFL-HN {rate(own)}, 95% interval {low} to {high} over these ten (paper "
     yield f"{paper['ODPFL-HN']})"
     yield f"FedAvg {rate(fedavg)} (paper {paper['FedAvg']})"
@@ -189,7 +182,7 @@ def odpfl_fedavg_searched():
     yield f"{minutes(run, 'fedavg')} minutes beside other work: {rate(chosen)}, and"
     yield f"50 steps) {rate(kept)}."
     assert chosen < kept
-    low, high = interval(errors(run)[("fedavg", "0", "novel", "deterministic", "none", "")])
+    low, high = interval(of_new_clients(run, "fedavg"))
     own, before = (right(one, "fedavg", "novel") for one in (run, default))
     yield f"new clients have {rate(own)} right with the choice, interval {low} to {high}, and "
     yield f"{rate(before)} with the defaults (paper {odpfl_paper()['FedAvg']})"
@@ -229,7 +222,7 @@ def odpfl_hn_searched():
     chosen, kept = (best(one, "odpfl_hn") for one in ODPFL_HN_AT_LENGTH)
     yield f"{rate(chosen)} of validation samples right and the default {rate(kept)}; new clients"
     assert chosen > kept
-    low, high = interval(errors(run)[("odpfl_hn", "0", "novel", "deterministic", "none", "")])
+    low, high = interval(of_new_clients(run, "odpfl_hn"))
     own, was = (right(one, "odpfl_hn", "novel") for one in ODPFL_HN_AT_LENGTH)
     yield f"have {rate(own)} right, interval {low} to {high}, and {rate(was)} with the default "
     yield f"(paper {paper}): what"

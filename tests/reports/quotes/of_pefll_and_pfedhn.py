@@ -1,19 +1,17 @@
 """What the page of experiments quotes of the tables of PeFLL and pFedHN, made from rows."""
 
-import csv
-
 import yaml
 from kept_rows import (
     REFERENCE,
-    ROOT,
     checks,
     error,
-    errors,
     hours,
     interval,
     losses,
     minutes,
+    of_new_clients,
     points,
+    published,
     rate,
     rates,
     read,
@@ -60,21 +58,19 @@ def pefll_figure4():
 
 def published_pefll(method="PeFLL", clients=("90", "100")):
     """Accuracy of PeFLL in its Table 1, CIFAR-10 with 100 clients unless given, by group."""
-    with (ROOT / "reports" / "paper_results.csv").open(encoding="utf-8", newline="") as file:
-        return {
-            row["group"]: float(row["mean"]) / 100
-            for row in csv.DictReader(file)
-            if (row["source"], row["dataset"], row["method"]) == ("pefll-iclr", "cifar10", method)
-            and row["item"].startswith("Table 1")
-            and row["n_clients"] in clients
-        }
+    return {
+        row["group"]: float(row["mean"]) / 100
+        for row in published("pefll-iclr")
+        if row["method"] == method and row["n_clients"] in clients
+        if row["item"].startswith("Table 1")
+    }
 
 
 def pefll_table1_at_length():
     for label, name in NAMED.items():
         paper = published_pefll(name)
         seen, novel = (rate(right(TABLE, label, group)) for group in ("seen", "novel"))
-        row = errors(TABLE)[(label, "0", "novel", "deterministic", "none", "")]
+        row = of_new_clients(TABLE, label)
         low, high = interval(row)
         yield f"{seen} (paper {rate(paper['seen'])}), "
         yield f"{novel}, "
@@ -169,7 +165,7 @@ def beside_the_paper(run, label, method):
     """Quote what a model has right of seen and novel clients, and the paper's figures."""
     paper = published_pefll(method)
     seen, novel = (right(run, label, group) for group in ("seen", "novel"))
-    low, high = interval(errors(run)[(label, "0", "novel", "deterministic", "none", "")])
+    low, high = interval(of_new_clients(run, label))
     yield f"{rate(seen)} of seen clients' samples right (paper {rate(paper['seen'])})"
     yield f"{rate(novel)} of new ones', interval {low} to {high} (paper {rate(paper['novel'])})"
 
@@ -231,13 +227,11 @@ def knn_per_at_length():
 
 def pfedhn_paper(method, clients="50"):
     """Accuracy of a method in pFedHN's Table 1, CIFAR-10."""
-    with (ROOT / "reports" / "paper_results.csv").open(encoding="utf-8", newline="") as file:
-        (mean,) = (
-            float(row["mean"]) / 100
-            for row in csv.DictReader(file)
-            if (row["source"], row["item"], row["dataset"]) == ("pfedhn", "Table 1", "cifar10")
-            if (row["n_clients"], row["method"]) == (clients, method)
-        )
+    (mean,) = (
+        float(row["mean"]) / 100
+        for row in published("pfedhn")
+        if (row["item"], row["n_clients"], row["method"]) == ("Table 1", clients, method)
+    )
     return mean
 
 
