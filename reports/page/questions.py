@@ -32,6 +32,7 @@ from latecomer.reports.frames.errors import (
     records,
 )
 from latecomer.reports.page.layout import WINGS, held
+from latecomer.reports.shift.answer import at_severest, from_none
 from latecomer.reports.words import between, bound_name, interval, sentence_case, span
 
 __all__ = ["ASKS", "QUESTIONS", "Answer", "answers", "asked", "asking", "only_runs"]
@@ -119,8 +120,9 @@ def shift_answers(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> list[str]:
     for shift in sorted(name for name in shifts if not name.endswith(CONTROL)):
         own = frame[frame["shift"] == shift]
         matched = shift + CONTROL in shifts
-        severity = own["severity"].max()
-        own = own[own["severity"].isna()] if pd.isna(severity) else own[own["severity"] == severity]
+        own = own.assign(distance=from_none(shift, own["severity"]), error=own["mean"])
+        own = at_severest(own)
+        severity = own["severity"].iloc[0]
         before = shift + CONTROL if matched else "none"
         known = frame[frame["shift"] == before].set_index("label")["mean"]
         lost = (own.set_index("label")["mean"] - known).dropna().sort_values(kind="stable")

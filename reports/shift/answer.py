@@ -54,6 +54,11 @@ def neutral_severity(shift: str) -> float:
     return np.nan if known is None or known.neutral is None else known.neutral
 
 
+def from_none(shift: str, severities: "pd.Series[float]") -> "pd.Series[float]":
+    """Return how far severities are from the one that changes nothing, from 0 if it is unknown."""
+    return (severities - np.nan_to_num(neutral_severity(shift))).abs()
+
+
 def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
     """Set every new client's error under every shift beside its error before.
 
@@ -77,8 +82,7 @@ def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
         if not paired:
             means = before.groupby(SYSTEM)["error"].mean().rename("error_before")
             both = own.merge(means.reset_index(), on=SYSTEM)
-        neutral = np.nan_to_num(neutral_severity(shift))
-        parts.append(both.assign(paired=paired, distance=(both["severity"] - neutral).abs()))
+        parts.append(both.assign(paired=paired, distance=from_none(shift, both["severity"])))
     none = errors.iloc[:0].assign(error_before=0.0, paired=True, distance=0.0)
     shifted: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else none
     return shifted

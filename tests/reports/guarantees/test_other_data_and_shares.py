@@ -71,11 +71,13 @@ def test_answers_judge_a_shift_where_it_is_strongest_and_other_data_by_their_con
         for label, shift, value, more in (
             ("a", "blur", 0.9, {"severity": 1.0}), ("b", "blur", 0.9, {"severity": 1.0}),
             ("a", "blur", 0.6, {"severity": 2.0}), ("b", "blur", 0.5, {"severity": 2.0}),
+            ("a", "contrast", 0.4, {"severity": 0.2}), ("a", "contrast", 0.1, {"severity": 1.0}),
             ("a", "natural", 0.5, {}), ("a", "natural-control", 0.3, {}),
         )
     ]  # fmt: skip
-    blur, natural = shift_answers(reports.shift_frame(read(rows)))
+    blur, contrast, natural = shift_answers(reports.shift_frame(read(rows)))
     assert blur == ("Blur 2: errors from 50.0% to 60.0%; against no shift, +30.0 to +50.0 points.")
+    assert contrast == "Contrast 0.2: a has 40.0% error; against no shift, +30.0 points."
     assert natural == "Natural: a has 50.0% error; against the control, +20.0 points."
 
 
