@@ -18,7 +18,6 @@ SPREAD = {
     "bounds/meta_learning/pefll.py": 1,
     "bounds/unit_scale.py": 1,
     "bounds/unseen_clients/single_level.py": 2,
-    "certify/every_kind.py": 2,
     "certify/further_statements.py": 3,
     "certify/losses.py": 11,
     "certify/page/losses.py": 2,
