@@ -297,9 +297,7 @@ def test_a_tensor_of_losses_is_a_table():
     ],
 )
 def test_what_was_misread_without_a_word_is_refused(losses, said):
-    with pytest.raises(InputError) as caught:
-        certify_losses(losses)
-    assert said in str(caught.value)
+    assert said in refusal(losses)
 
 
 @pytest.mark.parametrize("name", ["fold", "server_round", "roundNum", "epochs", "run"])
