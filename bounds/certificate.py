@@ -35,6 +35,17 @@ def scaled_up(unit: Array, loss_max: float) -> Array:
     )
 
 
+def halved(
+    low: Array, high: Array, times: int, above: Callable[[Array], NDArray[np.bool_]]
+) -> tuple[Array, Array]:
+    """Halve intervals: the upper end moves to a middle that is ``above``, else the lower one."""
+    for _ in range(times):
+        middle = 0.5 * (low + high)
+        beyond = above(middle)
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return low, high
+
+
 @dataclass(frozen=True)
 class Entry:
     """What the catalogue knows about one calculator.

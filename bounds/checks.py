@@ -220,13 +220,13 @@ def one_in(name: str, value: ArrayLike, low: float, high: float) -> float:
     return float(array)
 
 
-def losses_in(name: str, value: ArrayLike, *, loss_max: float = 1.0, minimum: int = 1) -> Array:
-    """Return losses in ``[0, loss_max]``, shape [..., k] with ``k >= minimum``."""
-    legal = f"must hold at least {minimum} losses in [0, {_shown(loss_max)}] along its last axis"
+def losses_in(name: str, value: ArrayLike, *, loss_max: float = 1.0) -> Array:
+    """Return losses in ``[0, loss_max]``, shape [..., k], k at least 1."""
+    legal = f"must hold at least 1 losses in [0, {_shown(loss_max)}] along its last axis"
     array = real(name, value, legal=legal)
     if array.ndim == 0:
         raise ValueError(f"{name} {legal}, got the single number {name}={_shown(float(array))}")
-    if array.shape[-1] < minimum:
+    if not array.shape[-1]:
         raise ValueError(f"{name} {legal}, got shape {array.shape}")
     _refuse(name, legal, array, (array < 0) | (array > loss_max))
     return array

@@ -7,9 +7,9 @@ probabilities. ``gauss_analytic`` rounds its noise up.
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from latecomer.bounds.certificate import Array, catalogued
+from latecomer.bounds.certificate import Array, catalogued, halved
 from latecomer.bounds.checks import count, failure_probability, nonnegative, one_of, positive
 
 __all__ = ["ADJACENCIES", "dp_sensitivity", "gauss_analytic", "gauss_classic", "gauss_delta"]
@@ -182,8 +182,9 @@ def gauss_analytic(*, epsilon: ArrayLike, dp_delta: ArrayLike, sensitivity: Arra
     # the formula's first argument is 40, delta is 1. The logarithm is moved past its rounding.
     high = 1e-9 - np.log(delta) - 0.5 * np.log(2.0 * np.pi)
     low = np.minimum(-np.log(40.0 + np.sqrt(1600.0 + 2.0 * np.minimum(eps, 8e307))), high)
-    for _ in range(70):
-        middle = 0.5 * (low + high)
-        private = _gauss_delta(eps, np.exp(-middle)) * (1.0 + _DELTA_ERROR) <= delta
-        low, high = np.where(private, low, middle), np.where(private, middle, high)
-    return np.asarray(width * np.exp(high) * (1.0 + 1e-14))
+
+    def private(log_sigma: Array) -> NDArray[np.bool_]:
+        return _gauss_delta(eps, np.exp(-log_sigma)) * (1.0 + _DELTA_ERROR) <= delta
+
+    _, least = halved(low, high, 70, private)
+    return np.asarray(width * np.exp(least) * (1.0 + 1e-14))

@@ -273,8 +273,7 @@ def pfedhn_eps(
     >>> round(float(bound), 8)
     0.04121444
     """
-    scale = largest_loss("loss_max", loss_max)
-    risk = unit_risk("empirical_risk", empirical_risk, scale)
+    risk, scale = unit_risk(empirical_risk, loss_max)
     failure, clients = failure_probability("delta", delta), count("n_clients", n_clients)
     deviation = _smallest_deviation(
         m=count("n_samples", n_samples).astype(np.float64),
@@ -460,7 +459,7 @@ def baxter_eps_const(
     over_samples = nonnegative("log_capacity_samples", log_capacity_samples)
     clients = np.sqrt(np.maximum(256.0 * (log_factor + over_clients), 64.0) / n)
     samples = np.sqrt(np.maximum(256.0 * (log_factor + over_samples) / n, 64.0) / m)
-    risk = unit_risk("empirical_risk", empirical_risk, scale)
+    risk, _ = unit_risk(empirical_risk, scale)
     return summed(
         "baxter_eps_const",
         terms={

@@ -1,19 +1,37 @@
 """Helpers shared by several families of bounds: risks on the unit scale, unequal client sizes."""
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds.binary_kl import kl_inverse_upper
-from latecomer.bounds.certificate import Array, Certificate, certificate, rounded_up
-from latecomer.bounds.checks import count, failure_probability, interval, nonnegative, positive
+from latecomer.bounds.certificate import Array, Certificate, certificate, priced, rounded_up
+from latecomer.bounds.checks import (
+    count,
+    failure_probability,
+    interval,
+    largest_loss,
+    nonnegative,
+    positive,
+)
 
 
-def unit_risk(name: str, value: ArrayLike, scale: float) -> Array:
-    """Return a risk in ``[0, scale]`` divided by ``scale``, so that it lies in [0, 1]."""
-    return np.asarray(interval(name, value, 0.0, scale) / scale)
+def unit_risk(
+    risk: ArrayLike, loss_max: ArrayLike, name: str = "empirical_risk"
+) -> tuple[Array, float]:
+    """Return a risk in ``[0, loss_max]`` as a share of ``loss_max``, and this."""
+    scale = largest_loss("loss_max", loss_max)
+    return np.asarray(interval(name, risk, 0.0, scale) / scale), scale
+
+
+def kl_priced(
+    name: str, unit: Array, budget: ArrayLike, delta: dict[str, Array], scale: float
+) -> Certificate:
+    """Return the certificate of one kl inversion; its price is called as the one event is."""
+    (event,) = delta
+    value = outward(kl_step(unit, budget), scale)
+    return priced(name, value, scale * unit, delta, scale, part=event)
 
 
 def outward(unit: Array, scale: float) -> Array:
@@ -34,11 +52,10 @@ def summed(
     terms: dict[str, Array],
     delta: dict[str, Array],
     scale: float = 1.0,
-    **changes: Any,
 ) -> Certificate:
     """Return the certificate whose value is the sum of its terms, rounded up."""
     value = rounded_up(np.asarray(sum(terms.values(), start=np.float64(0.0))))
-    return certificate(name, terms=terms, value=value, delta=delta, loss_max=scale, **changes)
+    return certificate(name, terms=terms, value=value, delta=delta, loss_max=scale)
 
 
 def nested(

@@ -27,7 +27,7 @@ from latecomer.certify.sample import Sample, drawn_seed, sample_of, several, tag
 from latecomer.certify.statements import LossCertificate, certify_losses
 from latecomer.certify.table import LossTable, Order, Source, read_losses
 from latecomer.checks import checked
-from latecomer.errors import InputError
+from latecomer.errors import InputError, refused_at
 
 BANDS = ("local_levels", "dkw")
 """Bands of independent clients' shares, the default first."""
@@ -117,8 +117,9 @@ _THRESHOLDS_FIRST = "so were the thresholds that shares above are asked of"
 
 
 def _sample(losses: Source, delta: float, pool_size: int | None, loss_max: float) -> Sample:
-    asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": 0}
-    return sample_of(losses, DEFAULT_RULE, delta=delta, **asked)
+    return sample_of(
+        losses, DEFAULT_RULE, delta=delta, pool_size=pool_size, loss_max=loss_max, seed=0
+    )
 
 
 def certify_above(
@@ -281,10 +282,8 @@ def certify_groups(
     asked["seed"] = drawn_seed(seed, ordered=bool(table.order))
     by_group = {}
     for name, part in parts.items():
-        try:
+        with refused_at(f"{by} {name!r}"):
             own = certify_losses(part, delta=each, alpha=of_next, **asked)
-        except InputError as error:
-            raise InputError(f"{by} {name!r}: {error}") from error
         by_group[name] = replace(
             own, certificate=_of_group(own.certificate), next_client=_of_group(own.next_client)
         )
@@ -405,9 +404,10 @@ def _matched(clients: Sequence[str], other: LossTable) -> Array:
 
 def _difference(given: Sample, theirs: Array, delta: float, rule: str) -> Certificate:
     """Bound the mean over clients of the first loss minus the other."""
-    asked: dict[str, Any] = {"losses": given.losses, "other": theirs, "loss_max": given.loss_max}
     try:
-        made = mean_difference(delta=delta, rule=rule, **asked)
+        made = mean_difference(
+            losses=given.losses, other=theirs, delta=delta, rule=rule, loss_max=given.loss_max
+        )
     except ValueError as error:
         raise InputError(str(error)) from error
     difference, price = made.terms.values()

@@ -30,7 +30,7 @@ from typing import Any
 
 from latecomer.certify.table import file_bytes
 from latecomer.certify.watching import Moment, WatchPlan, moments_after, watch_plan
-from latecomer.errors import InputError
+from latecomer.errors import InputError, refused_at
 from latecomer.files import content_of, ending, lock_file, named, sync_folder
 
 _FORMAT = 2
@@ -200,10 +200,8 @@ def _head(path: str | Path, line: bytes) -> Head:
         raise InputError(f"{where}: no plan of a ledger of 'latecomer watch'")
     if told.get("format") != _FORMAT:
         raise InputError(f"{where}: format {told.get('format')!r}, this version reads {_FORMAT}")
-    try:
+    with refused_at(where):
         plan = watch_plan(**told["plan"])
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
     head = Head(plan, told.get("nonce"), told.get("model"), told.get("begun"))  # type: ignore[arg-type]
     try:
         wanted = _head_line(head)[0]

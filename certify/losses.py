@@ -13,13 +13,7 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.checks import failure_probability, flag
 from latecomer.certify.arguments import ASKED, LOSSES, Shown, Stated, told_in_full
 from latecomer.certify.rule import DEFAULT_RULE
-from latecomer.certify.sample import (
-    Sample,
-    check_options,
-    drawn_seed,
-    sample_of,
-    several,
-)
+from latecomer.certify.sample import Sample, check_options, drawn_seed, sampled, several
 from latecomer.certify.statements import (
     LossCertificate,
     MeanLoss,
@@ -500,7 +494,7 @@ def _read(
 ) -> Losses:
     """Check what is asked, then read; one draw of orders serves all that is asked of the losses."""
     ordered = order is not None
-    check_options(
+    chosen = check_options(
         rule,
         best_of,
         delta=delta,
@@ -513,16 +507,7 @@ def _read(
     )
     table = read_losses(source, loss_max=float(loss_max), by=by, order=order)
     one_draw = drawn_seed(seed, ordered=ordered)
-    sample = sample_of(
-        table,
-        rule,
-        best_of,
-        delta=delta,
-        pool_size=pool_size,
-        loss_max=loss_max,
-        seed=one_draw,
-        trust=trust,
-    )
+    sample = sampled(table, chosen, float(loss_max), pool_size, one_draw, trust=trust)
     return Losses(sample, float(delta), several(best_of), table, source)
 
 

@@ -425,17 +425,16 @@ def plan_hold_out(
     1  even odds       32
     2     likely       44
     """
+    if pilot is None and (expect is None or sd is None):
+        raise InputError("--expect and --sd are needed, or --pilot with losses of some clients")
+    if pilot is not None and (expect is not None or sd is not None):
+        raise InputError("--pilot gives mean and deviation: leave --expect and --sd out")
     asked: dict[str, Any] = {"target": target, "hopeless": hopeless, "clients": clients}
     asked |= {"delta": delta, "rule": rule, "seed": seed}
-    if pilot is None:
-        if expect is None or sd is None:
-            raise InputError("--expect and --sd are needed, or --pilot with losses of some clients")
-        return HoldOut(**asdict(clients_to_hold_out(expected=expect, sd=sd, **asked)))
-    if expect is not None or sd is not None:
-        raise InputError("--pilot gives mean and deviation: leave --expect and --sd out")
-    losses = read_losses(pilot, loss_max=1.0).losses
+    losses = None if pilot is None else read_losses(pilot, loss_max=1.0).losses
     try:
-        return HoldOut(**asdict(clients_to_hold_out(pilot=losses, **asked)))
+        found = clients_to_hold_out(expected=expect, sd=sd, pilot=losses, **asked)
+        return HoldOut(**asdict(found))
     except InputError as error:
         if isinstance(pilot, str | PathLike) and "pilot" in str(error):
             raise InputError(f"{fspath(pilot)}: {error}") from error

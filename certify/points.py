@@ -18,7 +18,7 @@ from latecomer.bounds.certificate import Array
 from latecomer.certify.table import LossTable, Source, named, rows_of, table_of
 from latecomer.certify.table_rows import Rows
 from latecomer.checks import one_number, one_of, told
-from latecomer.errors import InputError
+from latecomer.errors import InputError, refused_at
 from latecomer.reading.ids import is_gap, refuse_labels
 
 _OF_LABEL = re.compile(r"p_(.+)")
@@ -134,10 +134,8 @@ class PointRows(Rows):
         written = {name for name in self.truth if name}
         names = self.classes or tuple(sorted(written, key=_by_number))
         named = [] if self.numbers_wanted and not self.classes else self.predicted
-        try:
+        with refused_at(self.called):
             refuse_labels(written.union(names, named))
-        except InputError as error:
-            raise InputError(f"{self.called}: {error}") from error
         place = {name: i for i, name in enumerate(names)}
         if self.classes and (unknown := sorted(written - place.keys())):
             columns = ", ".join(f"p_{name}" for name in names[:8])

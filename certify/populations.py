@@ -74,13 +74,8 @@ _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(
 _NEAR_RADII = MappingProxyType({name: "product_mixture" for name in ("blend", "product_mixture")})
 """What bets near the radii asked: for ``blend``, whose wealth is not monotone in the mean, too."""
 _NEAR = "so were the radii asked for, near which most of the bets lie"
-_UNION: Mapping[str, tuple[Callable[..., Certificate], str, str]] = MappingProxyType(
-    {
-        "tv": (tv_ball, "radius", "thresholds"),
-        "kl": (kl_ball, "radius", "temperatures"),
-        "chi2": (chi2_ball, "radius", "thresholds"),
-        "subgroup": (subgroup, "share", "thresholds"),
-    }
+_UNION: Mapping[str, Callable[..., Certificate]] = MappingProxyType(
+    {"tv": tv_ball, "kl": kl_ball, "chi2": chi2_ball, "subgroup": subgroup}
 )
 
 
@@ -265,14 +260,14 @@ def _functions(
         return bet_on(given.unit(), ball=ball, delta=delta, bets=_BETS[rule.name](given), grid=grid)
     if "zero_one" in rule.doors:
         return _of_shares(float(given.bounded(delta)), given, ball, delta)
-    calculator, radius, points = _UNION[ball]
-    named = {points: DUALS[ball].points, "rule": _each_point(rule, given)}
+    dual, each = DUALS[ball], _each_point(rule, given)
 
     def issue(radii: Array) -> Certificate:
-        return calculator(losses=given.unit(), delta=delta, **{radius: radii}, **named)
+        named = {dual.radius_name: radii, dual.points_name: dual.points}
+        return _UNION[ball](losses=given.unit(), delta=delta, rule=each, **named)
 
     return issue, lambda aim: widest(
-        lambda reach: issue(reach).value < aim, DUALS[ball].radius_at, aim.shape
+        lambda reach: issue(reach).value < aim, dual.radius_at, aim.shape
     )
 
 
@@ -350,7 +345,7 @@ def _of_shares(
     def issue(radii: Array) -> Certificate:
         tags = (given.bounded(delta).sampling, ())
         of_all = (np.asarray(unit.mean()), np.asarray(share), value(radii), np.asarray(delta))
-        return issued(_UNION[ball][0].__name__, *of_all, *tags)
+        return issued(_UNION[ball].__name__, *of_all, *tags)
 
     return issue, lambda aim: widest(
         lambda reach: value(reach) < aim, DUALS[ball].radius_at, aim.shape

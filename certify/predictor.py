@@ -13,7 +13,7 @@ from latecomer.bounds.checks import count, largest_loss
 from latecomer.certify.rule import DEFAULT_RULE, LEAST_OUTSIDE
 from latecomer.certify.statements import LossCertificate, certify_losses
 from latecomer.checks import checked, whole
-from latecomer.errors import InputError
+from latecomer.errors import InputError, refused_at
 from latecomer.reading.ids import first_gap, refuse_clients, refuse_labels, spelling
 
 Ints = NDArray[np.int64]
@@ -187,10 +187,8 @@ def _about(issued: Certificate, text: str) -> Certificate:
 
 
 def _client(key: Any) -> str:
-    try:
+    with refused_at("clients"):
         name = spelling(key)
-    except InputError as error:
-        raise InputError(f"clients: {error}") from error
     if not name:
         raise InputError(f"clients: no client id, got {key!r}")
     return name

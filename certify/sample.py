@@ -117,18 +117,25 @@ def sample_of(
     asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": seed}
     ordered = order is not None or (isinstance(losses, LossTable) and bool(losses.order))
     chosen = check_options(rule, best_of, delta=delta, ordered=ordered, trust=trust, **asked)
-    loss_max = float(loss_max)
-    table = read_losses(losses, loss_max=loss_max, order=order)
+    table = read_losses(losses, loss_max=float(loss_max), order=order)
+    drawn = drawn_seed(seed, ordered=bool(table.order))
+    return sampled(table, chosen, float(loss_max), pool_size, drawn, trust=trust)
+
+
+def sampled(
+    table: LossTable, rule: Rule, loss_max: float, pool_size: int | None, seed: int, *, trust: bool
+) -> Sample:
+    """Put a table that was read in the form that a rule takes, whose options are checked."""
     k = len(table.clients)
     if pool_size is not None and pool_size < k:
         raise InputError(
             f"pool_size must be a whole number of at least the {k} clients given, got {pool_size}"
         )
-    if k < chosen.least:
-        raise InputError(f"rule {rule} needs at least {chosen.least} clients, got {k}")
+    if k < rule.least:
+        raise InputError(f"rule {rule.name} needs at least {rule.least} clients, got {k}")
     sorted_losses = np.array(table.losses)
     return Sample(
-        rule=chosen,
+        rule=rule,
         clients=table.clients,
         losses=sorted_losses,
         sampled=sorted_losses[np.argsort(table.order)] if table.order else None,
@@ -136,8 +143,8 @@ def sample_of(
         n_rows=table.n_rows,
         loss_max=loss_max,
         pool_size=None if pool_size is None else int(pool_size),
-        seed=drawn_seed(seed, ordered=bool(table.order)),
-        notes=(*table.notes, *_noted(chosen, trust=trust)),
+        seed=seed,
+        notes=(*table.notes, *_noted(rule, trust=trust)),
         trust=trust,
     )
 

@@ -24,7 +24,7 @@ import numpy as np
 from latecomer.bounds.certificate import Array
 from latecomer.certify.table_rows import Rows
 from latecomer.checks import written_number
-from latecomer.errors import InputError
+from latecomer.errors import InputError, refused_at
 from latecomer.files import content_of
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _kept(names: Sequence[str], rows: Rows) -> list[str]:
 
 def read_csv(path: str, data: bytes, rows: Rows) -> None:
     """Put the lines of a CSV file into the rows."""
-    from latecomer.reading.delimited import foreign_header, misfit
+    from latecomer.reading.delimited import foreign_header, misfit, read_header
 
     text = _text(path, data)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -153,7 +153,9 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
         return f"{path}, line {reader.line_num}"
 
     try:
-        names = _required(path, _header(path, reader), rows, lambda: foreign_header(text))
+        with refused_at(path):
+            header = read_header(reader)
+        names = _required(path, header, rows, lambda: foreign_header(text))
         client = names.index("client")
         places = [(name, names.index(name)) for name in _kept(names, rows)]
         # Blanks around an id are part of it until `Spellings` says that they are not.
@@ -176,15 +178,6 @@ def read_csv(path: str, data: bytes, rows: Rows) -> None:
         raise InputError(f"{where()}: {cause}") from error
 
 
-def _header(path: str, reader: Any) -> list[str]:
-    from latecomer.reading.delimited import read_header
-
-    try:
-        return read_header(reader)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-
-
 def file_bytes(path: str | Path) -> bytes:
     """Return what a file holds."""
     try:
@@ -199,10 +192,8 @@ def file_bytes(path: str | Path) -> bytes:
 def _text(path: str, data: bytes) -> str:
     from latecomer.reading.delimited import text_of
 
-    try:
+    with refused_at(path):
         return text_of(data)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def _required(
@@ -215,10 +206,8 @@ def _required(
     """Return the names of the columns, among which are those that the rows need."""
     from latecomer.reading.column_names import column_names
 
-    try:
+    with refused_at(where):
         names = column_names(given)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
     rows.columns = (*names, *(str(level) for level in levels if level is not None))
     asked = rows.asked(names)
     for wanted in asked:
@@ -236,10 +225,8 @@ def _unlike(where: str, names: Sequence[str], asked: Iterable[str]) -> tuple[str
     """Return names of columns, none of which may be taken for another that is asked for."""
     from latecomer.reading.column_names import refuse_repeated
 
-    try:
+    with refused_at(where):
         refuse_repeated(list(names), [*asked, "weight"])
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
     return tuple(names)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from latecomer.bounds.certificate import Array
 from latecomer.checks import one_number, told
-from latecomer.errors import InputError, nearest
+from latecomer.errors import InputError, nearest, refused_at
 from latecomer.reading.ids import Spellings, refuse_alike, refuse_clients
 
 
@@ -194,11 +194,9 @@ class Rows:
 
     def check(self, label: str) -> None:
         """Refuse clients and groups that may be one, or several in one."""
-        try:
+        with refused_at(label):
             refuse_clients(self.numbers)
             refuse_alike(set(self.groups), self.by or "")
-        except InputError as error:
-            raise InputError(f"{label}: {error}") from error
 
     def notes(self) -> tuple[str, ...]:
         """Say what was done with the rows that is not seen in the clients' losses."""

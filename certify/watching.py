@@ -28,7 +28,7 @@ from latecomer.bounds.held_out.betting import BET_WEIGHTS, betting_mixture
 from latecomer.certify.rule import RULES, Voided
 from latecomer.certify.table import file_bytes, read_arrivals
 from latecomer.checks import checked, number_in, one_of, whole
-from latecomer.errors import InputError, nearest
+from latecomer.errors import InputError, nearest, refused_at
 from latecomer.reading.delimited import text_of
 from latecomer.reading.yaml_text import read_mapping
 
@@ -295,11 +295,9 @@ def read_plan(path: str | Path) -> WatchPlan:
         One line naming the file and what is wrong with it.
     """
     data = file_bytes(path)
-    try:
+    with refused_at(path):
         legal = "a plan names its settings, as in 'delta: 0.05'"
         return watch_plan(**read_mapping(text_of(data), "plan", legal, broken="not YAML"))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def moments_after(
@@ -323,13 +321,14 @@ def moments_after(
     evidence: list[Any] = [None] * (losses.size - first)
     restarted = evidence
     if plan.limit is not None:
-        told: dict[str, Any] = {"threshold": plan.limit, "bets": plan.bets}
-        told |= {"losses": losses, "loss_max": plan.loss_max}
+        given, top = losses, plan.loss_max
         if plan.likeness is not None:
-            told["losses"] = unlikeness(losses.tolist(), plan.likeness)
-            told["loss_max"] = plan.likeness + 1.0 + losses.size
-        evidence = drift_evidence(**told)[first:].tolist()
-        restarted = drift_evidence_restarted(**told)[first:].tolist()
+            given = unlikeness(losses.tolist(), plan.likeness)
+            top = plan.likeness + 1.0 + losses.size
+        evidence, restarted = (
+            alarm(losses=given, threshold=plan.limit, bets=plan.bets, loss_max=top)[first:].tolist()
+            for alarm in (drift_evidence, drift_evidence_restarted)
+        )
     means = (np.cumsum(losses) / np.arange(1, losses.size + 1))[first:].clip(max=plan.loss_max)
     return tuple(
         Moment(client, loss, *numbers)

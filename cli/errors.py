@@ -1,7 +1,8 @@
 """What a user can get wrong, said in one line."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -21,6 +22,15 @@ class InputError(ValueError):
     def __init__(self, message: str) -> None:
         # What is shown of a value, of an array say, may span lines.
         super().__init__(one_line(message))
+
+
+@contextmanager
+def refused_at(place: object) -> Iterator[None]:
+    """Say first in every refusal where it was: the file, the line or the client."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
 
 
 class CannotWriteError(OSError):

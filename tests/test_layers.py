@@ -41,7 +41,7 @@ FLOORS = {
         ("arguments", "rules", "table_rows", "words"),
         ("rule", "table"),
         ("planned", "points", "sample", "sentences", "watching"),
-        ("every_kind", "ledger", "populations", "predicted_sets", "statements"),
+        ("ledger", "populations", "predicted_sets", "statements"),
         ("further_statements", "predictor", "watched"),
         ("together",),
         ("topics",),

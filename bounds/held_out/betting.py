@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Array, Certificate, Orders, catalogued, priced
+from latecomer.bounds.certificate import Array, Certificate, Orders, catalogued, halved, priced
 from latecomer.bounds.unit_scale import outward
 
 __all__ = [
@@ -111,17 +111,12 @@ def first_refused(
 ) -> Array:
     """Smallest R in [low, high] whose log wealth exceeds ln(1/delta), ``high`` if there is none."""
     target = -np.log(failure)
-    low, high, target = (part.copy() for part in np.broadcast_arrays(low, high, target))
-    top = high.copy()
+    low, top, target = np.broadcast_arrays(low, high, target)
     with np.errstate(divide="ignore"):
         # 53 halvings of an interval within [0, 1] leave one unit in the last place of 1.
-        for _ in range(53):
-            middle = 0.5 * (low + high)
-            refused = log_wealth(middle) > target
-            high = np.where(refused, middle, high)
-            low = np.where(refused, low, middle)
+        root = halved(low, top, 53, lambda risk: log_wealth(risk) > target)[1]
     # Each summand is at most 2 / slope, so a running sum's rounding moves the root by at most this.
-    return np.asarray(np.minimum(high + 2.0 * (n + 8) * _EPS, top))
+    return np.asarray(np.minimum(root + 2.0 * (n + 8) * _EPS, top))
 
 
 def adaptive_bets(scores: Array, failure: Array) -> Array:

@@ -291,9 +291,7 @@ def equal_local_level(*, n_clients: ArrayLike, delta: ArrayLike) -> Array:
     k = checks.count("n_clients", n_clients)
     checks.at_most("n_clients", k, "the largest number of clients", np.asarray(LARGEST))
     failure = checks.failure_probability("delta", delta)
-    k, failure = np.broadcast_arrays(k, failure)
-    levels = [_level(int(n), float(p)) for n, p in zip(k.ravel(), failure.ravel(), strict=True)]
-    return np.reshape(np.array(levels, dtype=np.float64), k.shape)
+    return np.asarray(np.vectorize(_level, otypes=[np.float64])(k, failure))
 
 
 @catalogued(

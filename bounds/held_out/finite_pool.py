@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
-from latecomer.bounds.certificate import Array, Certificate, catalogued, priced, rounded_up
+from latecomer.bounds.certificate import (
+    Array,
+    Certificate,
+    catalogued,
+    halved,
+    priced,
+    rounded_up,
+)
 from latecomer.bounds.held_out.betting import REALISED, Draw, averaged, draw, mean_catalogued
 
 __all__ = [
@@ -109,12 +116,7 @@ def _pool_root(
     target = -np.log(failure)
     low = np.asarray(scores.sum(axis=-1) / pool + np.zeros(failure.shape))
     top = low + (pool - k) / pool
-    high = top.copy()
-    for _ in range(54):
-        middle = 0.5 * (low + high)
-        refused = log_wealth(middle) > target
-        high = np.where(refused, middle, high)
-        low = np.where(refused, low, middle)
+    high = halved(low, top, 54, lambda risk: log_wealth(risk) > target)[1]
     # An error e in the differences T - sum moves the root by e / N; an error e in the logarithms by
     # e over the slope, which is at least the number of factors, or what a small bet has won.
     rounding = 16.0 * (k + 8) * _EPS / np.minimum(target, 1.0)
@@ -369,12 +371,7 @@ def pool_band(*, n_sampled: ArrayLike, pool_size: ArrayLike, delta: ArrayLike) -
     pool = checks.count("pool_size", pool_size, most=LARGEST_POOL)
     failure = checks.failure_probability("delta", delta)
     checks.at_most("n_sampled", n, "pool_size", pool)
-    n, pool, failure = np.broadcast_arrays(n, pool, failure)
-    widths = [
-        _width(int(size), int(total), float(share))
-        for size, total, share in zip(n.ravel(), pool.ravel(), failure.ravel(), strict=True)
-    ]
-    return rounded_up(np.array(widths, dtype=np.float64).reshape(n.shape))
+    return rounded_up(np.vectorize(_width, otypes=[np.float64])(n, pool, failure))
 
 
 def _width(n: int, pool: int, delta: float) -> float:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from latecomer.bounds import checks
 from latecomer.bounds.certificate import Array, Certificate, catalogued, priced, rounded_up
+from latecomer.bounds.held_out.betting import each_sample
 from latecomer.bounds.held_out.counting import pool_fraction
 
 __all__ = ["gaffke", "reference_price", "reference_price_pool"]
@@ -141,12 +142,7 @@ def gaffke(*, losses: ArrayLike, delta: ArrayLike) -> Certificate:
     0.1849
     """
     scores, failure, _ = checks.scored(losses, delta)
-    shape = np.broadcast_shapes(scores.shape[:-1], failure.shape)
-    samples = np.broadcast_to(scores, (*shape, scores.shape[-1]))
-    levels = np.broadcast_to(failure, shape)
-    value = np.empty(shape)
-    for place in np.ndindex(*shape):
-        value[place] = _quantile(samples[place], float(levels[place]))
+    value = each_sample(_quantile, scores[..., None, :], failure)
     return priced("gaffke", value, scores.mean(axis=-1), {"clients": failure})
 
 

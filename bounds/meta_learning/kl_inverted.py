@@ -14,7 +14,6 @@ from latecomer.bounds.certificate import Array, Certificate, catalogued, certifi
 from latecomer.bounds.checks import (
     count,
     failure_probability,
-    largest_loss,
     nonnegative,
     one_of,
     positive,
@@ -74,8 +73,7 @@ def two_step(
     loss_max: ArrayLike,
 ) -> Certificate:
     """Return the two-step bound for ``n`` clients, counting ``total`` samples."""
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     clients, samples = shared_delta(delta, client_share)
     inner = kl_root_step(unit, nonnegative("sum_kl", sum_kl), total, 2.0, samples)
     outer = kl_root_step(inner, nonnegative("kl_hyper", kl_hyper), n, 2.0, clients)
@@ -135,8 +133,7 @@ def two_step_fixed(
     >>> round(float(bound), 4)
     0.2348
     """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     m = client_sizes(sizes)
     n = float(m.shape[-1])
     clients, samples = shared_delta(delta, client_share)
@@ -247,8 +244,7 @@ def multitask_kl(
     >>> round(float(bound), 10)
     0.1616394105
     """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     n = count("n_clients", n_clients).astype(np.float64)
     total = np.asarray(n * count("n_samples", n_samples))
     failure = failure_probability("delta", delta)
@@ -360,8 +356,7 @@ def guan_lu_kl(
     >>> round(float(bound), 10)
     0.3334652373
     """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     n = count("n_clients", n_clients).astype(np.float64)
     total = np.asarray(n * count("n_samples", n_samples))
     failure = failure_probability("delta", delta)
@@ -424,8 +419,7 @@ def guan_lu_catoni(
     >>> round(float(bound), 4)
     0.3265
     """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     n = count("n_clients", n_clients).astype(np.float64)
     total = n * count("n_samples", n_samples)
     failure = failure_probability("delta", delta)

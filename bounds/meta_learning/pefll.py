@@ -8,8 +8,8 @@ In the earlier bounds a prior over models is drawn from the hyper-posterior, and
 to the drawn prior, averaged over the draw.
 """
 
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,6 @@ from latecomer.bounds.checks import (
     count,
     failure_probability,
     interval,
-    largest_loss,
     nonnegative,
     one_of,
     positive,
@@ -96,17 +95,10 @@ def root_bound(
     ``nats`` holds the KL of the hyper-posterior and the sum of the clients' KL; ``samples`` the
     number of all clients' samples and the length of the grid 1, 2, ... that the rate is taken from.
     """
-    scale = largest_loss("loss_max", loss_max)
-    risk = unit_risk("empirical_risk", empirical_risk, scale)
+    risk, scale = unit_risk(empirical_risk, loss_max)
     failure = failure_probability("delta", delta)
-    changes: dict[str, Any] = {}
-    if variant == "printed" and bool(np.any(n < 3)):
-        changes = {
-            "rigorous": False,
-            "reason": "the printed constant has no proof for fewer than 3 clients",
-        }
     (kl_hyper, sum_kl), (total, grid) = nats, samples
-    return summed(
+    made = summed(
         name,
         terms={
             "empirical_risk": scale * risk,
@@ -115,8 +107,11 @@ def root_bound(
         },
         delta={"clients": failure / 2.0, "samples": failure / 2.0},
         scale=scale,
-        **changes,
     )
+    if variant != "printed" or bool(np.all(n >= 3)):
+        return made
+    reason = "the printed constant has no proof for fewer than 3 clients"
+    return replace(made, rigorous=False, reason=reason)
 
 
 def client_count(n_clients: ArrayLike, variant: str) -> Array:
@@ -312,8 +307,7 @@ def pentina_lampert(
     >>> round(float(bound), 4)
     1.1037
     """
-    scale = largest_loss("loss_max", loss_max)
-    risk = unit_risk("empirical_risk", empirical_risk, scale)
+    risk, scale = unit_risk(empirical_risk, loss_max)
     hyper = nonnegative("kl_hyper", kl_hyper)
     n = count("n_clients", n_clients).astype(np.float64)
     root = np.sqrt(interval("harmonic_size", harmonic_size, 1.0, np.inf))
@@ -375,8 +369,7 @@ def pacoh_holder(
     >>> round(float(bound), 6)
     0.577281
     """
-    scale = largest_loss("loss_max", loss_max)
-    risk = unit_risk("empirical_risk", empirical_risk, scale)
+    risk, scale = unit_risk(empirical_risk, loss_max)
     n = count("n_clients", n_clients).astype(np.float64)
     size = interval("harmonic_size", harmonic_size, 1.0, np.inf)
     failure = failure_probability("delta", delta)
@@ -434,8 +427,7 @@ def amit_meir(
     >>> round(float(bound), 6)
     2.234618
     """
-    scale = largest_loss("loss_max", loss_max)
-    risk = unit_risk("empirical_risk", empirical_risk, scale)
+    risk, scale = unit_risk(empirical_risk, loss_max)
     hyper = nonnegative("kl_hyper", kl_hyper)
     clients = nonnegative("kls", kls)
     m = client_sizes(sizes, minimum=2).astype(np.float64)
@@ -497,8 +489,7 @@ def rezazadeh_code(
     >>> round(float(bound), 6)
     1.298995
     """
-    scale = largest_loss("loss_max", loss_max)
-    risk = unit_risk("empirical_risk", empirical_risk, scale)
+    risk, scale = unit_risk(empirical_risk, loss_max)
     n = count("n_clients", n_clients, minimum=2).astype(np.float64)
     m = count("n_samples", n_samples, minimum=2).astype(np.float64)
     failure = failure_probability("delta", delta)

@@ -8,7 +8,7 @@ temperature for each client. ``kl_hyper`` and ``sum_kl`` are those of
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate
+from latecomer.bounds.certificate import Array, Certificate, catalogued, certificate, halved
 from latecomer.bounds.checks import (
     failure_probability,
     interval,
@@ -153,11 +153,7 @@ def _largest_mean(sizes: Array, rates: Array, budget: Array) -> Array:
 
     low = np.log(np.full(budget.shape, 1e-300))
     high = np.log((1.0 / (gain * sizes)).max(axis=-1))
-    for _ in range(110):
-        middle = 0.5 * (low + high)
-        over = at(np.exp(middle))[1] >= budget
-        low, high = np.where(over, middle, low), np.where(over, high, middle)
-    multiplier = np.exp(low)
+    multiplier = np.exp(halved(low, high, 110, lambda log: at(np.exp(log))[1] < budget)[0])
     mean, spent = at(multiplier)
     dual = mean + multiplier * (budget - spent) / n
     full = everywhere_one.sum(axis=-1) <= budget

@@ -44,6 +44,7 @@ from latecomer.bounds.certificate import (
     Certificate,
     catalogued,
     certificate,
+    halved,
     priced,
     rounded_up,
 )
@@ -480,12 +481,8 @@ def apart(ball: str) -> str:
 
 def _least(refused: Refused, radius: Array) -> Array:
     """Smallest refused value at a radius, the refused end of its bracket; 1 if there is none."""
-    low, high = np.zeros(radius.shape), np.ones(radius.shape)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        wrong = refused(middle, radius)
-        high, low = np.where(wrong, middle, high), np.where(wrong, low, middle)
-    return high
+    ends = np.zeros(radius.shape), np.ones(radius.shape)
+    return halved(*ends, _HALVINGS, lambda value: refused(value, radius))[1]
 
 
 @catalogued(
@@ -546,12 +543,8 @@ def widest(
     shape: tuple[int, ...],
 ) -> Array:
     """Widest radius that ``below`` accepts, NaN where it does not accept even a shift of 0."""
-    low, high = np.zeros(shape), np.ones(shape)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        legal = below(radius_at(middle))
-        low, high = np.where(legal, middle, low), np.where(legal, high, middle)
-    radius = radius_at(low)
+    ends = np.zeros(shape), np.ones(shape)
+    radius = radius_at(halved(*ends, _HALVINGS, lambda place: ~below(radius_at(place)))[0])
     return np.asarray(np.where(below(radius), radius, np.nan))
 
 

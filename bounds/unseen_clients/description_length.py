@@ -22,7 +22,7 @@ from latecomer.bounds.checks import (
     losses_in,
     nonnegative,
 )
-from latecomer.bounds.unit_scale import kl_step, outward, per_client, unit_risk
+from latecomer.bounds.unit_scale import kl_priced, per_client, unit_risk
 
 __all__ = ["aid_fast", "aid_occam", "occam_client", "occam_product"]
 
@@ -52,17 +52,14 @@ def _aid(
     delta: ArrayLike,
     loss_max: ArrayLike,
 ) -> Certificate:
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     each = nonnegative("bits_clients", bits_clients)
     total = per_client("bits_clients", each) * count("n_samples", n_samples).astype(np.float64)
     failure = failure_probability("delta", delta)
     bits = nonnegative("bits_shared", bits_shared) + each.sum(axis=-1)
     log_moment: Array = np.asarray(np.log(2.0) + 0.5 * np.log(total) if fast else 0.0 * total)
     budget = (bits * np.log(2.0) + log_moment - np.log(failure)) / total
-    value = outward(kl_step(unit, budget), scale)
-    risk = scale * unit
-    return priced(name, value, risk, {"samples": failure}, scale, part="samples")
+    return kl_priced(name, unit, budget, {"samples": failure}, scale)
 
 
 @catalogued(
@@ -194,14 +191,11 @@ def occam_client(
     >>> round(float(bound), 8)
     0.16243548
     """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     n = count("n_clients", n_clients).astype(np.float64)
     failure = failure_probability("delta", delta)
     budget = (nonnegative("bits", bits) * np.log(2.0) - np.log(failure)) / n
-    value = outward(kl_step(unit, budget), scale)
-    risk = scale * unit
-    return priced("occam_client", value, risk, {"clients": failure}, scale, part="clients")
+    return kl_priced("occam_client", unit, budget, {"clients": failure}, scale)
 
 
 @catalogued(

@@ -8,18 +8,17 @@ N(theta, alpha I) from all the data, and the risk is measured on B.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latecomer.bounds.certificate import Array, Certificate, catalogued, priced
+from latecomer.bounds.certificate import Array, Certificate, catalogued
 from latecomer.bounds.checks import (
     count,
     failure_probability,
-    largest_loss,
     nonnegative,
 )
 from latecomer.bounds.unit_scale import (
     gaussian_nats,
+    kl_priced,
     kl_step,
     nested,
-    outward,
     per_client,
     shared_delta,
     unit_risk,
@@ -87,16 +86,14 @@ def personal_prior_kl(
     >>> round(float(bound), 4)
     0.2
     """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     complexity = gaussian_nats("squared_distance", squared_distance, "alpha", alpha)
     m = count("n_samples", n_samples).astype(np.float64)
     failure = failure_probability("delta", delta)
     shares = count("n_simultaneous", n_simultaneous) * count("n_priors", n_priors)
     surprise = np.log(2.0 * shares) + 0.5 * np.log(m) - np.log(failure)
-    value = outward(kl_step(unit, (complexity + surprise) / m), scale)
-    risk = scale * unit
-    return priced("personal_prior_kl", value, risk, {"samples": failure}, scale, part="samples")
+    budget = (complexity + surprise) / m
+    return kl_priced("personal_prior_kl", unit, budget, {"samples": failure}, scale)
 
 
 @catalogued(
@@ -158,8 +155,7 @@ def personal_prior_pooled(
     >>> round(float(bound), 4)
     0.3579
     """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     distances = nonnegative("squared_distances", squared_distances)
     k = per_client("squared_distances", distances)
     total = k * count("n_samples", n_samples).astype(np.float64)

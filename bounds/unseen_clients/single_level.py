@@ -36,7 +36,7 @@ from latecomer.bounds.checks import (
     nonnegative,
     positive,
 )
-from latecomer.bounds.unit_scale import kl_step, outward, per_client, unit_risk
+from latecomer.bounds.unit_scale import kl_priced, kl_step, outward, per_client, unit_risk
 
 __all__ = [
     "kl_from_draws",
@@ -105,15 +105,12 @@ def single_level_kl(
     >>> float(single_level_kl(empirical_risk=0, kl_hyper=0, n_clients=1, delta=0.05)) >= 0.975
     True
     """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     n = count("n_clients", n_clients).astype(np.float64)
     failure = failure_probability("delta", delta)
     log_moment = np.log(2.0 * count("n_priors", n_priors)) + 0.5 * np.log(n)
     budget = (nonnegative("kl_hyper", kl_hyper) + log_moment - np.log(failure)) / n
-    value = outward(kl_step(unit, np.asarray(budget)), scale)
-    risk = scale * unit
-    return priced("single_level_kl", value, risk, {"clients": failure}, scale, part="clients")
+    return kl_priced("single_level_kl", unit, budget, {"clients": failure}, scale)
 
 
 @system_catalogued(
@@ -216,8 +213,7 @@ def progressive(
     >>> round(float(bound), 4)
     0.3091
     """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("empirical_risk", empirical_risk, scale)
+    unit, scale = unit_risk(empirical_risk, loss_max)
     steps = count("n_steps", n_steps).astype(np.float64)
     failure = failure_probability("delta", delta)
     rates = positive("grid", grid)
@@ -301,8 +297,7 @@ def single_level_kl_mc(
     >>> round(float(bound), 4)
     0.2583
     """
-    scale = largest_loss("loss_max", loss_max)
-    unit = unit_risk("monte_carlo_risk", monte_carlo_risk, scale)
+    unit, scale = unit_risk(monte_carlo_risk, loss_max, "monte_carlo_risk")
     failure_draws, failure, budget = _price_of_draws(n_draws, delta_draws, delta)
     inner = kl_step(unit, budget)
     given = {"kl_hyper": kl_hyper, "n_clients": n_clients, "n_priors": n_priors}

@@ -39,7 +39,6 @@ from latecomer.checks import html_file
 from latecomer.files import at_home, write_atomic
 
 _MOST_LEVELS, _MOST_GROUPS, _LONGEST_NAME = 600, 30, 24
-_DASHES = "3 2"
 _INK = "currentColor"
 
 Shown = Text | Items | Fold | Grid | Picture
@@ -133,14 +132,15 @@ def _topic(topic: Topic, figures: Sequence[Picture]) -> Iterator[Shown]:
 
 def _picture(
     about: Caption,
-    draw: Callable[[float], Markup],
+    draw: Callable[..., Markup],
     columns: Sequence[str],
     data: Sequence[Sequence[Any]],
 ) -> Picture:
     csv = csv_text(columns, data)
     how = f"inkscape {about.name}.svg --export-type=pdf"
     latex = latex_download(about.name, figure_latex(about, how))
-    return Picture(about, draw(WIDE), draw(NARROW), download(about.name, csv), latex)
+    wide, narrow = draw(width=WIDE), draw(width=NARROW)
+    return Picture(about, wide, narrow, download(about.name, csv), latex)
 
 
 def above(losses: Sequence[float], loss_max: float) -> tuple[list[float], list[float]]:
@@ -185,27 +185,23 @@ def _losses_figure(certified: LossAnswers) -> Picture:
     caption = f"The share of the {clients} with a loss above each level; {told}."
     if upper:
         caption += " Dashed: the certified bound of that share, at all levels at once."
-    data = [(*one, "measured") for one in zip(levels, shares, strict=True)]
+    measured = list(zip(levels, shares, strict=True))
+    data = [(*one, "measured") for one in measured]
     data += [(*one, "certified, at most") for one in upper]
-    marks = [_steps(levels, shares, certified.loss_max, colour=_INK, width=1.8)]
+    marks = [Marks(*_percent(measured, certified.loss_max), _INK, "steps", width=1.8)]
     if upper:
-        thresholds, bounds = zip(*upper, strict=True)
-        style: dict[str, Any] = {"colour": CERTIFIED, "dashes": _DASHES}
-        marks.append(_steps(thresholds, bounds, certified.loss_max, **style))
+        marks.append(Marks(*_percent(upper, certified.loss_max), CERTIFIED, "steps", dashes="3 2"))
     axes = ("loss", "clients above it (%)")
     panel = Panel((0, certified.loss_max), (0, 102), marks, *axes, notes=notes)
-    draw = partial(_drawn, [panel], 2.6)
+    draw = partial(drawing, [panel], height=2.6)
     about = Caption("losses", "How losses are spread", caption, caption)
     return _picture(about, draw, ("level", "share", "kind"), data)
 
 
-def _drawn(panels: Sequence[Panel], height: float, width: float) -> Markup:
-    return drawing(panels, width=width, height=height)
-
-
-def _steps(levels: Sequence[float], shares: Sequence[float], end: float, **style: Any) -> Marks:
-    percent = [100 * share for share in (*shares, shares[-1])]
-    return Marks([*levels, end], percent, shape="steps", **style)
+def _percent(steps: Sequence[tuple[float, float]], end: float) -> tuple[list[float], list[float]]:
+    """Return levels and shares of steps, the last of which reaches to the end."""
+    reached = [*steps, (end, steps[-1][1])]
+    return [level for level, _ in reached], [100 * share for _, share in reached]
 
 
 def _shift_figure(certified: LossAnswers) -> Picture:
@@ -252,7 +248,7 @@ def _group_figure(certified: LossAnswers) -> Picture:
     names = [one.group[:_LONGEST_NAME] for one in own]
     reach = (-0.6, len(own) - 0.4)
     panel = Panel((0, certified.loss_max), reach, marks, "loss", names=names)
-    draw = partial(_drawn, [panel], 0.8 + 0.22 * len(own))
+    draw = partial(drawing, [panel], height=0.8 + 0.22 * len(own))
     about = Caption("groups", "Groups", alt, caption)
     return _picture(about, draw, Group._fields, groups)
 

@@ -2,10 +2,10 @@
 
 from inspect import getmodule
 
+from every_kind import examples
 from python_names import place_of
 
 from latecomer.bounds import CATALOGUE
-from latecomer.certify.every_kind import examples
 from latecomer.eval.names import statement
 from latecomer.eval.studies.shipped import shipped_studies
 

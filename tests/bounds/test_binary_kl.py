@@ -109,6 +109,7 @@ def test_lower_inverse_is_outside_and_tight(means: Array, budgets: Array) -> Non
 
 
 def test_inverse_corners() -> None:
+    # A public code base returns 0 for the last of these.
     assert kl_inverse_upper([0, 1, 0.5, 0, 1], [0, 0, 0, 800, 5]).tolist() == [0, 1, 0.5, 1, 1]
     assert kl_inverse_lower([0, 1, 0.5, 0, 0.5], [0, 0, 0, 5, 800]).tolist() == [0, 1, 0.5, 0, 0]
     assert float(kl_inverse_upper(0.99999, 0.5)) == 1.0
@@ -140,14 +141,6 @@ def test_inverse_undoes_kl(q: float, budget: float) -> None:
     p = float(kl_inverse_upper(q, budget))
     if p < 1 - 1e-9:
         assert float(kl(q, p)) == pytest.approx(budget, rel=1e-6)
-
-
-@given(unit, unit)
-def test_pinsker_plain_and_refined(q: float, p: float) -> None:
-    divergence = float(kl(q, p))
-    assert divergence >= 2 * (p - q) ** 2 * (1 - 1e-12)
-    if p > q:
-        assert divergence >= (p - q) ** 2 / (2 * p) * (1 - 1e-12)
 
 
 def test_inverses_broadcast_like_a_loop() -> None:
@@ -222,8 +215,3 @@ def test_gaussians_of_extreme_variances(q: float, p: float) -> None:
         ratio = mpmath.mpf(q) / mpmath.mpf(p)
         exact = (3 * (ratio - 1 - mpmath.log(ratio)) + 3 / mpmath.mpf(p)) / 2
     assert found == pytest.approx(float(exact), rel=1e-13, abs=0.0)
-
-
-def test_the_published_inverse_of_zero_at_one_is_not_ours() -> None:
-    """A public code base returns 0 for the inverse at q = 1."""
-    assert float(kl_inverse_upper(1.0, 0.3)) == 1.0

@@ -134,27 +134,37 @@ def test_product() -> None:
             assert value == top or true <= value <= true * (1 + TIGHT)
 
 
-@pytest.mark.parametrize("rule", ["wsr", "wsr_wor", "betting_mixture", "product_mixture"])
-def test_betting(rule: str) -> None:
+@pytest.mark.parametrize(
+    ("rule", "pool"),
+    [
+        *(("wsr", None), ("betting_mixture", None), ("product_mixture", None)),
+        *(("wsr_wor", 80), ("wsr_wor", 90), ("wsr_wor", 4000)),
+    ],
+)
+def test_betting(rule: str, pool: int | None) -> None:
     """The exact wealth at the reported risk exceeds 1/delta, a hair below it does not."""
-    rng, pool = np.random.default_rng(33), 90
+    rng, certified = np.random.default_rng(33), 0
     with mpmath.workdps(50):
         for _ in range(25):
             losses = rng.beta(1, 6, int(rng.integers(12, 80)))
             delta = float(10 ** rng.uniform(-4, -0.3))
             arguments: dict[str, Any] = {"losses": losses, "delta": delta}
-            if rule == "wsr_wor":
+            if pool is not None:
                 arguments["pool_size"] = pool
             value = float(getattr(bounds, rule)(**arguments))
-            cap = 1.0 if rule != "wsr_wor" else (losses.sum() + pool - losses.size) / pool
-            if value >= cap * (1 - 1e-12):
-                continue
+            cap = 1.0 if pool is None else min(1.0, (losses.sum() + pool - losses.size) / pool)
             target = mp.log(1 / mpf(delta))
+            if value >= cap * (1 - 1e-12):
+                assert value == pytest.approx(cap, rel=1e-12)
+                assert wealth(rule, losses, delta, cap * (1 - mpf(1e-9)), pool) <= target
+                continue
+            certified += 1
             assert wealth(rule, losses, delta, mpf(value), pool) >= target
             assert wealth(rule, losses, delta, mpf(value) * (1 - mpf(1e-11)), pool) < target
+    assert certified > 10
 
 
-def wealth(rule: str, losses: Any, delta: float, risk: Any, pool: int) -> Any:
+def wealth(rule: str, losses: Any, delta: float, risk: Any, pool: int | None) -> Any:
     """Log wealth at 50 digits, from the definitions."""
     exact = [mpf(float(loss)) for loss in losses]
     if rule == "betting_mixture":
@@ -168,7 +178,7 @@ def wealth(rule: str, losses: Any, delta: float, risk: Any, pool: int) -> Any:
     total, squares, spread = mpf(0), mpf(0), mpf("0.25")
     for i, x in enumerate(exact, start=1):
         bet = min(mpf(1), mp.sqrt(2 * mp.log(1 / mpf(delta)) / (k * spread)))
-        mean = (pool * risk - total) / (pool - i + 1) if rule == "wsr_wor" else risk
+        mean = risk if pool is None else (pool * risk - total) / (pool - i + 1)
         gained += mp.log(1 - bet * (x - mean))
         best = max(best, gained)
         total += x

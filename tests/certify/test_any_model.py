@@ -196,6 +196,7 @@ PAIR = ((X[:4], Y[:4]), (X[4:6], Y[4:6]))
         ({"a": PAIR}, {"loss": lambda p, y: p - 1}, "losses must lie in [0, 1], got -1"),
         ({"a": PAIR}, {"loss": lambda p, y: p * np.nan}, "losses must lie in [0, 1], got nan"),
         ({"a": PAIR}, {"rule": "prodct"}, "did you mean 'product'?"),
+        ({"a": PAIR}, {"delta": 2.0}, "delta must lie strictly between 0 and 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(clients, options, said, refusal) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 from scipy.stats import binom
+from simulated import sampled
 
 import latecomer
 from latecomer.bounds.certificate import Array
@@ -95,10 +96,6 @@ POOLS: dict[str, tuple[Array, int]] = {
 def limit(trials: int) -> float:
     """Delta and two standard errors."""
     return float(DELTA + 2 * np.sqrt(DELTA * (1 - DELTA) / trials))
-
-
-def sampled(rng: Generator, pool: Array, k: int, trials: int) -> Array:
-    return np.asarray(pool[rng.random((trials, pool.size)).argsort(axis=1)[:, :k]])
 
 
 def missed_through_the_door(tables: Array, truth: float, name: str, pool: int | None) -> float:

@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from terminal import certified, invoke
 
 import latecomer
 from latecomer.certify.page.losses import above
-from latecomer.commands.app import app
 
-RUNNER = CliRunner()
 ALL = [
     *("--shift", "kl=0.05,0.1", "--subgroup", "0.3", "--target", "0.4"),
     *("--above", "0.2", "--curve"),
@@ -33,9 +31,8 @@ def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def page_of(*arguments: str) -> tuple[str, str]:
-    done = RUNNER.invoke(app, ["certify", *arguments, "--report", "out/page.html"])
-    assert (done.exit_code, done.stderr) == (0, "")
-    return Path("out/page.html").read_text("utf-8"), done.stdout
+    shown = certified(*arguments, "--report", "out/page.html")
+    return Path("out/page.html").read_text("utf-8"), shown
 
 
 def words(page: str) -> str:
@@ -119,11 +116,12 @@ def test_curves_of_the_page_are_the_certificate_along_the_radii(losses: str) -> 
 
 
 def test_a_page_that_cannot_be_written_is_one_line(losses: str) -> None:
-    done = RUNNER.invoke(app, ["certify", losses, "--report", "losses.csv/page.html"])
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    done = RUNNER.invoke(app, ["certify", "--log-sum", "3", "--clients", "9", "--report", "x.html"])
-    assert done.exit_code == 2
-    assert "--report cannot go with --log-sum" in done.stderr
+    code, out, err = invoke("certify", losses, "--report", "losses.csv/page.html")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    summed = ("--log-sum", "3", "--clients", "9")
+    code, _, err = invoke("certify", *summed, "--report", "x.html")
+    assert code == 2
+    assert "--report cannot go with --log-sum" in err
 
 
 def test_many_clients_make_no_large_page() -> None:

@@ -3,8 +3,6 @@
 import json
 import math
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -505,14 +503,6 @@ def test_golden_losses_of_the_catalogue() -> None:
     found = certify_losses(losses, rule="product")
     assert float(found.certificate) == pytest.approx(float(by_hand), rel=1e-12)
     assert math.isclose(found.mean, 0.12)
-
-
-def test_certify_is_at_the_root_and_loads_no_torch() -> None:
-    code = (
-        "import sys, latecomer; latecomer.certify_losses({'a': .1}); "
-        "assert not {'torch', 'pandas', 'sklearn'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_deviation_of_equal_losses_is_none_and_scales_do_not_move_it() -> None:

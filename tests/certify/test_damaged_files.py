@@ -13,11 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from terminal import invoke
 
-from latecomer.commands.app import app
-
-RUNNER = CliRunner()
 Row = tuple[str, str, str]
 ROWS: list[Row] = [
     *(("ann", "0.10", "x"), ("bob", "0.05", "y"), ("cid", "0.20", "x"), ("dee", "0.15", "y")),
@@ -302,24 +299,23 @@ def test_every_damage_through_every_door(name: str, door: str, good: str, tmp_pa
     case, path = CASES[name], tmp_path / "losses.csv"
     path.write_bytes(case.content)
     places = {"FILE": str(path), "GOOD": good}
-    done = RUNNER.invoke(app, [places.get(word, word) for word in DOORS[door]])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    code, out, err = invoke(*(places.get(word, word) for word in DOORS[door]))
     said = case.answer(door)
     if door == "against" and not said and {c for c, *_ in case.rows} != {c for c, *_ in ROWS}:
-        assert done.exit_code == 2
-        assert "table of losses alone" in done.stderr
+        assert code == 2
+        assert "table of losses alone" in err
     elif said:
-        assert (done.exit_code, done.stdout) == (2, ""), done.stdout
-        assert said in done.stderr
-        assert str(path) in done.stderr
+        assert (code, out) == (2, "")
+        assert said in err
+        assert str(path) in err
     else:
-        assert (done.exit_code, done.stderr) == (0, "")
-        CHECKS[door](done.stdout, case.rows)
-    if done.exit_code:
-        assert done.stderr.startswith("latecomer: ")
-        assert done.stderr.endswith("\n")
-        assert done.stderr.count("\n") == 1
-        assert len(done.stderr) < 1000
+        assert (code, err) == (0, "")
+        CHECKS[door](out, case.rows)
+    if code:
+        assert err.startswith("latecomer: ")
+        assert err.endswith("\n")
+        assert err.count("\n") == 1
+        assert len(err) < 1000
 
 
 def test_there_are_enough_of_them() -> None:
@@ -332,6 +328,6 @@ def test_there_are_enough_of_them() -> None:
     "words", [["compare", "FILE", "FILE"], ["report", "FILE"], ["status", "FILE"]]
 )
 def test_a_table_is_no_run(words: list[str], good: str) -> None:
-    done = RUNNER.invoke(app, [good if word == "FILE" else word for word in words])
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert good in done.stderr
+    code, out, err = invoke(*(good if word == "FILE" else word for word in words))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert good in err

@@ -4,11 +4,10 @@ import math
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from terminal import invoke
 
 import latecomer
 from latecomer.certify.rule import DRAWS, RULES, coverage_of, own_rule
-from latecomer.commands.app import app
 from latecomer.errors import InputError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "own_rule" / "hoeffding.py"
@@ -62,8 +61,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def certify(*arguments):
-    done = CliRunner().invoke(app, ["certify", "losses.csv", *arguments])
-    return done.exit_code, done.stdout, done.stderr
+    return invoke("certify", "losses.csv", *arguments)
 
 
 def test_a_rule_of_ones_own_certifies_and_says_what_is_known_of_it(folder):

@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
-from typer.testing import CliRunner
+from terminal import certified, invoke, text
 
 from latecomer.certify.losses import certify_losses
 from latecomer.certify.points import SCORES, score_points
 from latecomer.certify.predicted_sets import label_sets
-from latecomer.commands.app import app
 from latecomer.errors import InputError
 
 
@@ -135,13 +134,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("told", BROKEN)
-def test_broken_points_are_refused_in_one_line(told):
-    with pytest.raises(InputError) as refused:
-        score_points(BROKEN[told].encode())
-    message = str(refused.value)
+def test_broken_points_are_refused_in_one_line(told, refusal):
     expected = "name 'cat' and number '0'" if told.startswith("number") else told
-    assert expected in message
-    assert "\n" not in message
+    assert expected in refusal(score_points, BROKEN[told].encode())
 
 
 @pytest.mark.parametrize(
@@ -174,45 +169,32 @@ def many(rng, n_clients=40):
     return pd.DataFrame(rows, columns=["client", "label", "p_0", "p_1", "p_2"])
 
 
-def test_sets_are_those_of_the_threshold_by_hand():
+def mass(chances):
+    """Return the probability of all labels that are as likely as each."""
+    as_likely = [(chances * (chances >= chances[:, [k]])).sum(axis=1) for k in range(3)]
+    return np.stack(as_likely, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("score", "of"), [("probability", lambda chances: 1 - chances), ("adaptive", mass)]
+)
+def test_sets_are_those_of_the_threshold_by_hand(score, of):
     frame = many(np.random.default_rng(1))
-    sets = label_sets(frame, alpha=0.1)
+    sets = label_sets(frame, alpha=0.1, score=score)
     chances = frame[["p_0", "p_1", "p_2"]].to_numpy()
-    missed = 1 - chances[np.arange(len(frame)), frame["label"]]
-    budget = 0.1 * 41 - 1
-
-    def mean_missed(threshold):
-        return (pd.Series(missed) > threshold).groupby(frame["client"]).mean().sum()
-
-    assert mean_missed(sets.threshold) <= budget + 1e-9
-    below = missed[missed < sets.threshold].max()
-    assert mean_missed(below) > budget
-    assert sets.confident >= sets.threshold
-    held = 1 - chances <= sets.threshold
-    held[~held.any(axis=1), chances[~held.any(axis=1)].argmax(axis=1)] = True
-    assert (sets.held == held).all()
-    assert pd.DataFrame(sets.rows())["holds_label"].mean() == pytest.approx(
-        held[np.arange(len(frame)), frame["label"]].mean()
-    )
-
-
-def test_adaptive_sets_hold_what_is_as_likely_as_the_last_label_kept():
-    frame = many(np.random.default_rng(1))
-    sets = label_sets(frame, alpha=0.1, score="adaptive")
-    chances = frame[["p_0", "p_1", "p_2"]].to_numpy()
-    mass = np.stack([(chances * (chances >= chances[:, [k]])).sum(axis=1) for k in range(3)], 1)
-    missed = pd.Series(mass[np.arange(len(frame)), frame["label"]])
+    places, budget = (np.arange(len(frame)), frame["label"]), 0.1 * 41 - 1
+    missed = pd.Series(of(chances)[places])
 
     def mean_missed(threshold):
         return (missed > threshold).groupby(frame["client"]).mean().sum()
 
-    assert mean_missed(sets.threshold) <= 0.1 * 41 - 1 + 1e-9
-    assert mean_missed(missed[missed < sets.threshold - 1e-9].max()) > 0.1 * 41 - 1
-    held = mass <= sets.threshold + 1e-12
+    assert mean_missed(sets.threshold) <= budget + 1e-9
+    assert mean_missed(missed[missed < sets.threshold - 1e-9].max()) > budget
+    assert sets.confident >= sets.threshold
+    held = of(chances) <= sets.threshold + 1e-12
     held[~held.any(axis=1), chances[~held.any(axis=1)].argmax(axis=1)] = True
     assert (sets.held == held).all()
-    with pytest.raises(InputError, match="must be one of probability, adaptive, got 'aps'"):
-        label_sets(frame, alpha=0.1, score="aps")
+    assert pd.DataFrame(sets.rows())["holds_label"].mean() == pytest.approx(held[places].mean())
 
 
 @pytest.mark.slow
@@ -235,19 +217,16 @@ def test_the_terminal_scores_points_and_writes_sets(tmp_path):
     frame.to_csv(points, index=False)
     frame.drop(columns="label").head(3).to_csv(new, index=False)
     asked = ["certify", str(points), "--sets", ".1", "--seed", "1"]
-    shown = CliRunner().invoke(app, asked)
-    assert shown.exit_code == 0, shown.output
-    assert "score error: a client's share of its points that are predicted wrongly" in shown.output
-    assert "Sets of labels" in shown.output
+    shown = text(*asked)
+    assert "score error: a client's share of its points that are predicted wrongly" in shown
+    assert "Sets of labels" in shown
     written = pd.read_csv(tmp_path / "predictions.sets.csv")
     assert len(written) == len(frame)
-    adaptive = CliRunner().invoke(app, [*asked, "--sets-score", "adaptive"])
-    assert "labels with mass <= 0.9" in adaptive.output
-    alone = CliRunner().invoke(app, ["certify", str(points), "--sets-score", "adaptive"])
-    assert alone.exit_code == 2
-    assert "--sets-score goes with --sets, got --sets-score adaptive alone" in alone.stderr
-    further = ["--sets-for", str(new), "--json"]
-    record = json.loads(CliRunner().invoke(app, [*asked, *further]).stdout)
+    assert "labels with mass <= 0.9" in text(*asked, "--sets-score", "adaptive")
+    code, _, err = invoke("certify", str(points), "--sets-score", "adaptive")
+    assert code == 2
+    assert "--sets-score goes with --sets, got --sets-score adaptive alone" in err
+    record = json.loads(text(*asked, "--sets-for", str(new), "--json"))
     assert record["sets"]["n_sets"] == 3
     assert record["mean"] == pytest.approx(certify_losses(score_points(frame), seed=1).mean)
     assert pd.read_csv(tmp_path / "predictions.sets.csv")["holds_label"].isna().all()
@@ -268,9 +247,9 @@ def test_nothing_is_written_where_sets_cannot_be(asked, told, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     many(np.random.default_rng(2)).to_csv("predictions.csv", index=False)
     before = (tmp_path / "predictions.csv").read_bytes()
-    shown = CliRunner().invoke(app, ["certify", "predictions.csv", *asked])
-    assert shown.exit_code == 2
-    assert told in " ".join(shown.output.split())
+    code, _, err = invoke("certify", "predictions.csv", *asked)
+    assert code == 2
+    assert told in " ".join(err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["predictions.csv"]
     assert (tmp_path / "predictions.csv").read_bytes() == before
 
@@ -290,8 +269,7 @@ def test_a_pipe_is_read_once(tmp_path, monkeypatch):
         "latecomer.certify.table.file_bytes",
         lambda path: opened.append(path) or (tmp_path / path).read_bytes(),
     )
-    shown = CliRunner().invoke(app, ["certify", "predictions.csv", "--sets", ".1"])
-    assert shown.exit_code == 0, shown.output
+    certified("predictions.csv", "--sets", ".1")
     assert opened == ["predictions.csv"]
 
 
@@ -307,6 +285,8 @@ def test_points_that_sets_cannot_be_made_of(frame, told):
         label_sets(frame.encode(), alpha=0.5)
     with pytest.raises(InputError, match="must have the probabilities p_0, p_1"):
         label_sets(GOOD.encode(), alpha=0.5, serve=b"client,p_a,p_b\nx,.5,.5\n")
+    with pytest.raises(InputError, match="must be one of probability, adaptive, got 'aps'"):
+        label_sets(GOOD.encode(), alpha=0.5, score="aps")
 
 
 def test_a_label_that_would_part_a_set_in_two_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """What certifying a callable returns: the same certificate, and all that losses show of it."""
 
 import numpy as np
-import pytest
 
 from latecomer import certify_losses, certify_predictor
 from latecomer.certify.predictor import certify_predictor as plain
@@ -41,16 +40,3 @@ def test_the_certificate_is_the_plain_one_with_what_else_is_asked(tmp_path):
     served = "the system is run with 6 to 6 support points a client"
     assert served in found.certificate.assumptions
     assert served in found.next_client.assumptions
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"rule": "none"}, "rule must be"),
-        ({"folds": 0}, "folds must be a whole number of at least 1, got 0"),
-        ({"pool_size": 31}, "pool_size must be at least 10 above the 30 clients"),
-        ({"delta": 2.0}, "delta must"),
-    ],
-)
-def test_mistakes_are_one_line(asked, said, refusal):
-    assert said in refusal(certify_predictor, first, CLIENTS, **asked)

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from terminal import certified, text
 
 import latecomer
 from latecomer import certify
-from latecomer.commands.app import app
 from latecomer.errors import InputError
 
-RUNNER = CliRunner()
 FRAME = pd.DataFrame(
     {
         "client": [f"c{i}" for i in range(42)],
@@ -33,24 +31,18 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "losses.csv")
 
 
-def text(*arguments: str) -> str:
-    done = RUNNER.invoke(app, list(arguments))
-    assert (done.exit_code, done.stderr) == (0, "")
-    return done.stdout
-
-
 @pytest.mark.slow
 def test_a_certificate_is_what_the_terminal_prints(path: str) -> None:
     told = "--shift kl=0.05,0.1 --target 0.4 --above 0.2 --curve --by site --seed 5"
     asked = told.split()
     beside = {"target": 0.4, "above": [0.2], "curve": True, "by": "site", "seed": 5}
     found = latecomer.certify_losses(FRAME, shifts={"kl": [0.05, 0.1]}, **beside)
-    assert f"{found}\n" == text("certify", path, *asked)
-    assert f"{found.in_full}\n" == text("certify", path, *asked, "--long")
-    assert f"{found.to_json()}\n" == text("certify", path, *asked, "--json")
+    assert f"{found}\n" == certified(path, *asked)
+    assert f"{found.in_full}\n" == certified(path, *asked, "--long")
+    assert f"{found.to_json()}\n" == certified(path, *asked, "--json")
     best = latecomer.certify_losses(path, rule="best_of", best_of=["product", "wsr_averaged"])
     repeated = ("--best-of", "product,wsr_averaged", "--seed", str(best.seed))
-    assert f"{best}\n" == text("certify", path, "--rule", "best_of", *repeated)
+    assert f"{best}\n" == certified(path, "--rule", "best_of", *repeated)
 
 
 def test_a_certificate_as_table_sentence_and_page() -> None:

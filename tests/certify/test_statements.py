@@ -1,16 +1,18 @@
 """What certificates say: every kind names four things, and all sentences stand side by side."""
 
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
-from latecomer.certify.every_kind import examples
 from latecomer.certify.rule import MEAN_RULES, RULES, rules_for
 from latecomer.certify.sentences import FILE
 from latecomer.eval.names import parts_of, statement
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "statements.txt"
-KINDS = dict(examples())
+TESTS = Path(__file__).parents[1]
+GOLDEN = TESTS / "golden" / "statements.txt"
+EVERY_KIND = TESTS.parent / "docs" / "building" / "every_kind.py"
+KINDS = dict(run_path(str(EVERY_KIND))["examples"]())
 ORDERED = {name for name, rule in RULES.items() if rule.ordered or rule.orders} | {"best_of"}
 OVER = (
     *("choice of these 30 clients", "random order of these 30 clients", "the next one together"),

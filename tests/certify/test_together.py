@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
+from terminal import certified, invoke
 
 import latecomer
 from latecomer.certify.together import Together
-from latecomer.commands.app import app
 from latecomer.eval import InputError
 
 K = 20
@@ -46,17 +45,6 @@ def certify(**asked: Any) -> Any:
     return latecomer.certify_losses(FRAME, **asked)
 
 
-def invoke(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, list(arguments), prog_name="latecomer")
-    return result.exit_code, result.stdout, result.stderr
-
-
-def text(*arguments: str) -> str:
-    code, out, err = invoke("certify", *arguments)
-    assert (code, err) == (0, "")
-    return out
-
-
 @pytest.mark.parametrize("asked", ASKED)
 def test_every_statement_counts_once_and_families_once(asked: str) -> None:
     options, more = ASKED[asked]
@@ -78,8 +66,8 @@ def test_the_line_ends_every_output_and_says_the_same(losses: str, tmp_path: Pat
     assert found.in_full.splitlines()[-1] == line
     assert line in found._repr_html_()
     asked = (losses, "--above", "0.1", "--delta", "0.02", "--alpha", "0.2")
-    assert text(*asked, "--long").splitlines()[-1] == line
-    told = json.loads(text(*asked, "--json"))["together"]
+    assert certified(*asked, "--long").splitlines()[-1] == line
+    told = json.loads(certified(*asked, "--json"))["together"]
     assert (told["statement"], told["probability"]) == (line, 0.76)
     assert told == found.to_dict()["together"]
     page = found.report(tmp_path / "page.html").read_text()
@@ -134,8 +122,8 @@ def test_joint_shares_delta_over_all_that_is_printed(rule: str, pool: int | None
 def test_joint_is_one_at_the_terminal_and_in_python(losses: str) -> None:
     found = certify(joint=True, curve=True, seed=5)
     asked = (losses, "--joint", "--curve", "--seed", "5")
-    assert text(*asked) == f"{found}\n"
-    told = json.loads(text(*asked, "--json"))
+    assert certified(*asked) == f"{found}\n"
+    told = json.loads(certified(*asked, "--json"))
     assert told["certificate"]["value"] == float(found.certificate)
     alone = certify(delta=0.05 / 3, alpha=0.05 / 3, curve=True, seed=5)
     assert float(alone.certificate) == float(found.certificate)
@@ -173,15 +161,15 @@ def test_the_one_question_is_asked_until_it_is_answered(losses: str, tmp_path: P
     asked = "Were these clients drawn from a finite set"
     found = certify()
     page = found.report(tmp_path / "page.html").read_text()
-    for shown in (str(found), found.to_dict()["question"], page, text(losses)):
+    for shown in (str(found), found.to_dict()["question"], page, certified(losses)):
         assert asked in shown
     for options in ({"independent": True}, {"pool_size": 40}):
         found = certify(**options)
         assert asked not in str(found)
         assert "question" not in found.to_dict()
         assert asked not in found.report(tmp_path / "page.html").read_text()
-    assert asked not in text(losses, "--independent")
-    assert asked not in text(losses, "--pool-size", "40")
+    assert asked not in certified(losses, "--independent")
+    assert asked not in certified(losses, "--pool-size", "40")
     assert asked not in json.dumps(certify(independent=True).to_dict())
 
 
@@ -194,7 +182,7 @@ def test_a_pool_that_was_scored_as_a_whole_has_no_next_client(losses: str, tmp_p
     assert "there is no next client" in str(found)
     assert "next client" not in found._repr_html_()
     assert "loss of the next client" not in found.report(tmp_path / "page.html").read_text()
-    assert json.loads(text(losses, "--pool-size", str(K), "--json"))["next_client"] is None
+    assert json.loads(certified(losses, "--pool-size", str(K), "--json"))["next_client"] is None
     assert certify(pool_size=K + 1).next_client is not None
     refused = invoke("certify", losses, "--pool-size", str(K), "--rule", "conformal")
     assert refused == (
@@ -211,7 +199,7 @@ def test_groups_are_the_clients_own_and_those_not_scored_are_measured_on_theirs(
     own = "groups are the clients' own, settled before the losses"
     found = certify(by="site")
     page = found.report(tmp_path / "page.html").read_text()
-    for shown in (str(found), text(losses, "--by", "site"), page.replace("&#39;", "'")):
+    for shown in (str(found), certified(losses, "--by", "site"), page.replace("&#39;", "'")):
         assert own in shown
     assert own in found.to_dict()["groups"]["x"]["certificate"]["assumptions"]
     left = certify(pool_size=40)
@@ -238,7 +226,9 @@ def test_no_probability_reads_as_certainty(losses: str) -> None:
     for asked in (("--delta", "1e-9"), ("--delta", "1e-14", "--alpha", "1e-14"), ("--joint",)):
         tiny = ("--delta", "1e-14") if asked == ("--joint",) else ()
         for more in ((), ("--long",)):
-            assert "100%" not in text(losses, "--by", "site", "--seed", "1", *asked, *tiny, *more)
+            assert "100%" not in certified(
+                losses, "--by", "site", "--seed", "1", *asked, *tiny, *more
+            )
     points = [
         {
             "client": f"c{i % 30}",
@@ -250,8 +240,8 @@ def test_no_probability_reads_as_certainty(losses: str) -> None:
     ]
     pd.DataFrame(points).to_csv("points.csv", index=False)
     asked = ("points.csv", "--score", "error", "--sets", "0.2", "--delta")
-    assert "with 99.9% confidence" in " ".join(text(*asked, "0.001").split())
-    assert "with 97.5% confidence" in " ".join(text(*asked, "0.025").split())
+    assert "with 99.9% confidence" in " ".join(certified(*asked, "0.001").split())
+    assert "with 97.5% confidence" in " ".join(certified(*asked, "0.025").split())
 
 
 @pytest.mark.parametrize(

@@ -12,26 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from terminal import invoke, text
 
 import latecomer
 from latecomer.certify.ledger import verify_ledger
-from latecomer.commands.app import app
 
-RUNNER = CliRunner()
 LINES = ("ann,0.05", "bob,0.12", "cid,0.00", "dee,0.21", "eve,0.08")
 PLAN = "rule: product\ndelta: 0.05\nthreshold: 0.25\ntrained_on: sixty clients\n"
-
-
-def invoke(*arguments: str) -> tuple[int, str, str]:
-    result = RUNNER.invoke(app, list(arguments), prog_name="latecomer")
-    return result.exit_code, result.stdout, result.stderr
-
-
-def text(*arguments: str) -> str:
-    code, out, err = invoke(*arguments)
-    assert (code, err) == (0, "")
-    return out
 
 
 @pytest.fixture

@@ -10,21 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from typer.testing import CliRunner
+from terminal import invoke
 
 from latecomer import watch_losses
 from latecomer.bounds.held_out.arriving import drift_evidence
 from latecomer.certify.ledger import verify_ledger
 from latecomer.certify.watching import first_alarm, unlikeness, watch_plan
-from latecomer.commands.app import app
 from latecomer.errors import InputError
 
 HELD_OUT = 24
-
-
-def invoke(*arguments):
-    done = CliRunner().invoke(app, list(arguments), prog_name="latecomer")
-    return done.exit_code, done.stdout, done.stderr
 
 
 def p_values(newcomers, held_out):

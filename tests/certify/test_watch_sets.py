@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from terminal import invoke
 
 from latecomer import watch_losses
 from latecomer.certify.ledger import verify_ledger
 from latecomer.certify.predicted_sets import LABEL_SCORES, labels_kept
 from latecomer.certify.watched import missed_in_order, reader_of
 from latecomer.certify.watching import arrivals_of, watch_plan
-from latecomer.commands.app import app
 from latecomer.errors import InputError
 
 HEAD = "client,label,p_0,p_1,p_2\n"
@@ -32,11 +31,6 @@ def text_of(rows):
         f"c{client},{label},{','.join(repr(float(p)) for p in chance)}\n"
         for client, label, chance in rows
     )
-
-
-def invoke(*arguments):
-    done = CliRunner().invoke(app, list(arguments), prog_name="latecomer")
-    return done.exit_code, done.stdout, done.stderr
 
 
 def test_a_clients_loss_is_the_share_of_its_points_that_sets_miss():

@@ -1,6 +1,10 @@
 """A route to certificates is one file: studies, cells, sentences and figures know it by that."""
 
+from pathlib import Path
+
 import pytest
+
+EVERY_KIND = Path(__file__).parents[2] / "docs" / "building" / "every_kind.py"
 
 ROUTE = '''
 """R9: Hoeffding's inequality for the held-out clients' errors."""
@@ -60,13 +64,16 @@ ROUTES = (
 )
 '''
 DOORS = """
-from latecomer.certify.every_kind import examples
+import sys
+from runpy import run_path
+
 from latecomer.errors import InputError
 from latecomer.eval.names import ROUTES, statement
 from latecomer.eval.studies.loading import load_study
 from latecomer.reports.display.naming import route_of
 from latecomer.reports.words import bound_name
 
+examples = dict(run_path(sys.argv[1])["examples"]())
 print(*(cell.id for cell in load_study("quickstart").cells("data")))
 study = load_study("quickstart", ["certificates=[{route: r9, delta: 0.1}]"])
 print(study.certificates[0].delta, {cell.kind for cell in study.cells("data")} - {"split"})
@@ -76,7 +83,7 @@ for mistake in ("{route: r9, delta: 2}", "{route: r8}"):
     except InputError as error:
         print(str(error).splitlines()[-1])
 print(route_of("r9:hoeffding"), bound_name("r9:hoeffding"), ROUTES["r9"].colour)
-told = dict(examples())["r0:product, finite pool, deterministic"]
+told = examples["r0:product, finite pool, deterministic"]
 print(statement(told | {"bound": "r9:hoeffding"}))
 """
 
@@ -84,7 +91,7 @@ print(statement(told | {"bound": "r9:hoeffding"}))
 @pytest.mark.slow
 def test_one_file_opens_every_door(package, quickstart_ids):
     package.write("eval/routes/kinds/r9.py", ROUTE)
-    ids, asked, wrong, unknown, names, said = package.run("-c", DOORS).splitlines()
+    ids, asked, wrong, unknown, names, said = package.run("-c", DOORS, str(EVERY_KIND)).splitlines()
     assert ids == quickstart_ids, "a study that does not ask for it has the cells it had"
     assert asked == "0.1 {'method'}"
     assert wrong.endswith("certificates.0.delta: must be less than 1, got 2")

@@ -1,8 +1,11 @@
 """A rule of certificates is one file: studies, loss tables, help and reports know it by that."""
 
 import math
+from pathlib import Path
 
 import pytest
+
+EVERY_KIND = Path(__file__).parents[2] / "docs" / "building" / "every_kind.py"
 
 RULE = '''
 """Hoeffding's inequality over the scores of held-out clients."""
@@ -21,13 +24,16 @@ def _hoeffding(a):
 RULES = (Rule(name="hoeffding", words="Hoeffding's inequality", bound=_hoeffding),)
 '''
 DOORS = """
+import sys
+from runpy import run_path
+
 from latecomer.eval.routes.scored_clients import Scored, certify_best, certify_scores
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.studies.loading import load_study
-from latecomer.certify.every_kind import examples
 from latecomer.certify.sentences import statement
 from latecomer.reports.words import bound_name
 
+examples = dict(run_path(sys.argv[1])["examples"]())
 study = load_study("quickstart", ["certificates=[{rule: hoeffding},"
     "{best_of: [product, hoeffding]}]"])
 print(study.certificates[0].rule, study.certificates[1].best_of)
@@ -37,14 +43,14 @@ issued = certify_scores(scored, rule="hoeffding", level=.05)
 print(round(float(issued), 4), issued.name, issued.population, issued.source)
 print(round(float(certify_best(scored, rules=["product", "hoeffding"], delta=.05)), 4))
 print(bound_name("r0:hoeffding"))
-print(statement(dict(examples())["r0:hoeffding, finite pool, deterministic"]))
+print(statement(examples["r0:hoeffding, finite pool, deterministic"]))
 """
 
 
 @pytest.mark.slow
 def test_one_file_opens_every_door_and_the_command_line(package):
     package.write("certify/rules/hoeffding.py", RULE)
-    chosen, alone, best, name, sentence = package.run("-c", DOORS).splitlines()
+    chosen, alone, best, name, sentence = package.run("-c", DOORS, str(EVERY_KIND)).splitlines()
     assert chosen == "hoeffding ('product', 'hoeffding')"
     value, said = alone.split(" ", 1)
     assert float(value) == pytest.approx(0.1 + math.sqrt(math.log(20) / 60), abs=1e-4)

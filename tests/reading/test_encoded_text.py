@@ -6,9 +6,8 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from terminal import invoke
 
-from latecomer.commands.app import app
 from latecomer.errors import InputError
 from latecomer.reading.delimited import text_of
 
@@ -38,12 +37,12 @@ def read(door, data, monkeypatch, folder):
     }[door]
     (folder / place).write_bytes(data)
     before = sorted(folder.iterdir())
-    done = CliRunner().invoke(app, command, prog_name="latecomer")
+    code, out, err = invoke(*command)
     assert sorted(folder.iterdir()) == before
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert place in done.stderr
-    return done.exit_code, done.stderr
+    assert out == ""
+    assert err.count("\n") == 1
+    assert place in err
+    return code, err
 
 
 TEXTS = {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.random import Generator
-from scipy.stats import binom
+from simulated import limit
 
 from latecomer.bounds import (
     betting_mixture_path,
@@ -28,11 +28,6 @@ pytestmark = pytest.mark.theory
 
 DELTA, LOOKS = 0.05, 300
 World = Callable[[Generator, tuple[int, int]], Array]
-
-
-def limit(trials: int, level: float = DELTA) -> int:
-    """Failures that a rule at that level exceeds with probability 1e-6."""
-    return int(binom.isf(1e-6, trials, level))
 
 
 def scores_like_ours(rng: Generator, shape: tuple[int, int]) -> Array:

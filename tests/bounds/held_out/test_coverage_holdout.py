@@ -15,6 +15,7 @@ import pytest
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.stats import binom
+from simulated import limit, sampled
 
 from latecomer.bounds import (
     betting_mixture,
@@ -42,11 +43,6 @@ TRIALS = 20_000
 A_HAIR = 1e-9
 
 
-def limit(trials: int, delta: float) -> int:
-    """Failures that a rule with failure probability ``delta`` exceeds with probability 1e-6."""
-    return int(binom.isf(1e-6, trials, delta))
-
-
 @dataclass(frozen=True)
 class World:
     """Failures of a rule and of its broken twin, and how much of delta the rule must spend."""
@@ -59,12 +55,6 @@ class World:
 
 def coins(rng: Generator, mean: float, trials: int, n: int) -> Array:
     return (rng.random((trials, n)) < mean).astype(np.float64)
-
-
-def pools(rng: Generator, pool: Array, trials: int, n: int) -> Array:
-    """Samples of ``n`` clients without replacement, in uniform order."""
-    order = rng.random((trials, pool.size)).argsort(axis=1)[:, :n]
-    return np.asarray(pool[order])
 
 
 def below(values: Array, truth: Array | float) -> Failures:
@@ -128,8 +118,8 @@ def product_finite_pool(rng: Generator) -> World:
     k, n = 30, 300
     bad = int(np.floor((1 - DELTA ** (1 / k)) * n)) + 1
     pool = np.repeat([1.0, 0.0], [bad, n - bad])
-    values = product(losses=pools(rng, pool, TRIALS, k), delta=DELTA).value
-    even = pools(rng, np.repeat([1.0, 0.0], [n // 2, n - n // 2]), TRIALS, k)
+    values = product(losses=sampled(rng, pool, k, TRIALS), delta=DELTA).value
+    even = sampled(rng, np.repeat([1.0, 0.0], [n // 2, n - n // 2]), k, TRIALS)
     broken = below(reference_price(even, DELTA), 0.5)
     return World(below(values, pool.mean()), broken, DELTA, 0.6)
 
@@ -178,7 +168,7 @@ def wsr_iid(rng: Generator) -> World:
 def wsr_without_replacement(rng: Generator) -> World:
     k, n, trials = 100, 130, 10_000
     pool = np.repeat([1.0, 0.0], [39, n - 39])
-    losses = pools(rng, pool, trials, k)
+    losses = sampled(rng, pool, k, trials)
     values = wsr_wor(losses=losses, delta=DELTA, pool_size=n).value
     seen = np.cumsum(losses, axis=1) - losses
     means = (pool.sum() - seen) / (n - np.arange(k))
@@ -327,30 +317,25 @@ def test_iid_clients(
         failed = int(below(values, truth).sum())
         slack = float(np.median(values) - truth)
         print(f"{rule} {clients.__name__} k={k}: {failed / trials:.4f} failed, slack {slack:.3f}")
-        assert failed <= limit(trials, DELTA)
+        assert failed <= limit(trials)
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("wsr", "emp_bernstein")])
-@pytest.mark.parametrize("size", [40, 400])
+POOLED: dict[str, Callable[[Array, int], Array]] = {
+    **{rule: lambda x, n, of=of: of(x) for rule, of in RULES.items()},
+    "wsr_wor": lambda x, n: wsr_wor(losses=x, delta=DELTA, pool_size=n).value,
+}
+
+
+@pytest.mark.parametrize("rule", [rule for rule in POOLED if rule not in ("wsr", "emp_bernstein")])
+@pytest.mark.parametrize("size", [30, 40, 400])
 def test_finite_pools(rule: str, size: int) -> None:
     """Rules that claim samples without replacement, on pools of low and of spread scores."""
     rng, trials, k = np.random.default_rng(size), 3000, 30
     for pool in (rng.beta(1, 8, size), (rng.random(size) < 0.3).astype(np.float64)):
-        values = RULES[rule](pools(rng, pool, trials, k))
+        values = POOLED[rule](sampled(rng, pool, k, trials), size)
         failed = int(below(values, pool.mean()).sum())
         print(f"{rule} pool of {size}: {failed / trials:.4f} failed")
-        assert failed <= limit(trials, DELTA)
-
-
-@pytest.mark.parametrize("size", [30, 40, 400])
-def test_wsr_wor_on_finite_pools(size: int) -> None:
-    rng, trials, k = np.random.default_rng(size), 3000, 30
-    for pool in (rng.beta(1, 8, size), (rng.random(size) < 0.3).astype(np.float64)):
-        losses = pools(rng, pool, trials, k)
-        values = wsr_wor(losses=losses, delta=DELTA, pool_size=size).value
-        failed = int(below(values, pool.mean()).sum())
-        print(f"wsr_wor pool of {size}: {failed / trials:.4f} failed")
-        assert failed <= limit(trials, DELTA)
+        assert failed <= limit(trials)
 
 
 def falling_after_errors(erred: Array, step: int) -> Array:
@@ -386,7 +371,7 @@ def test_drifting_means(rule: str, drift: Callable[[Array, int], Array]) -> None
     losses, truth = drifting(np.random.default_rng(8), drift, trials, 45)
     failed = int(below(RULES[rule](losses), truth).sum())
     print(f"{rule} {drift.__name__}: {failed / trials:.4f} failed")
-    assert failed <= limit(trials, DELTA)
+    assert failed <= limit(trials)
 
 
 def test_adaptive_bets_fail_under_drifting_means() -> None:
@@ -395,7 +380,7 @@ def test_adaptive_bets_fail_under_drifting_means() -> None:
     losses, truth = drifting(np.random.default_rng(8), worse_and_worse, trials, 45)
     failed = int(below(RULES["wsr"](losses), truth).sum())
     print(f"wsr worse_and_worse: {failed / trials:.4f} failed")
-    assert failed > limit(trials, DELTA)
+    assert failed > limit(trials)
 
 
 @pytest.mark.parametrize(("spread", "n_samples"), [(0.06, 50), (0.1, 100)])
@@ -408,10 +393,10 @@ def test_pooling_the_samples_of_clients_fails(spread: float, n_samples: int) -> 
     pooled = clopper_pearson(n_errors=errors, n_samples=k * n_samples, delta=DELTA).value
     failed = int(below(pooled, truth).sum())
     print(f"pooled Clopper-Pearson, sd {spread}: {failed / trials:.4f} failed")
-    assert failed > limit(trials, DELTA)
+    assert failed > limit(trials)
     # The same samples are fine for what the limit is about: these clients' own mean risk.
     own = int(below(pooled, risks.mean(axis=1)).sum())
-    assert own <= limit(trials, DELTA)
+    assert own <= limit(trials)
 
 
 def test_independent_samples_of_unequal_clients_keep_clopper_pearson_for_those_clients() -> None:
@@ -420,7 +405,7 @@ def test_independent_samples_of_unequal_clients_keep_clopper_pearson_for_those_c
     means = np.repeat([0.02, 0.4], 30)
     errors = (rng.random((trials, 60)) < means).sum(axis=1)
     values = clopper_pearson(n_errors=errors, n_samples=60, delta=DELTA).value
-    assert below(values, means.mean()).sum() <= limit(trials, DELTA)
+    assert below(values, means.mean()).sum() <= limit(trials)
 
 
 def worst_failure(range_factor: float, n: int, delta: float) -> float:

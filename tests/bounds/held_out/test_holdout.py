@@ -57,12 +57,6 @@ def of_mean(rule: str, r: Any, n: Any, delta: Any, top: float = 1.0) -> Certific
     return (hoeffding if rule == "hoeffding" else chernoff_kl)(n_samples=n, **asked)
 
 
-def test_a_check_value() -> None:
-    losses = [0.1, 0.05, 0.2, 0.15, 0.1] * 8
-    as_mean = chernoff_kl(empirical_risk=np.mean(losses), n_samples=40, delta=0.05)
-    assert float(as_mean) == pytest.approx(0.2799733345, abs=1e-10)
-
-
 @pytest.mark.parametrize("rule", SUMMARY_RULES)
 @given(risks, risks, sizes, sizes, deltas, deltas)
 @settings(max_examples=60)
@@ -258,55 +252,6 @@ def test_no_order_free_rule_beats_the_price_on_equal_scores(losses: Any, delta: 
     assert float(equal) == pytest.approx(floor, rel=1e-12)
     # Spread only costs (the geometric mean of 1 - L is at most the arithmetic one).
     assert float(product(losses=losses, delta=delta)) >= floor * (1 - 1e-12)
-
-
-def wealth(losses: Any, delta: float, risk: float, pool: float | None = None) -> float:
-    """Largest log wealth along the way, by plain loops from the definition."""
-    k, best, gained = len(losses), -np.inf, 0.0
-    total, squares, spread = 0.0, 0.0, 0.25
-    for i, loss in enumerate(losses, start=1):
-        bet = min(1.0, np.sqrt(2 * log(1 / delta) / (k * spread)))
-        mean = risk if pool is None else (pool * risk - total) / (pool - i + 1)
-        step = 1 - bet * (loss - mean)
-        gained += log(step) if step > 0 else -np.inf
-        best = max(best, gained)
-        total += loss
-        squares += (loss - (0.5 + total) / (i + 1)) ** 2
-        spread = (0.25 + squares) / (i + 1)
-    return best
-
-
-@pytest.mark.parametrize("pool", [None, 20, 31, 4000])
-def test_wsr_is_the_first_refused_risk(pool: int | None) -> None:
-    rng = np.random.default_rng(11)
-    for _ in range(25):
-        losses, delta = rng.beta(1, 4, 20), rng.uniform(0.01, 0.3)
-        if pool is None:
-            bound = float(wsr(losses=losses, delta=delta))
-        else:
-            bound = float(wsr_wor(losses=losses, delta=delta, pool_size=pool))
-        cap = 1.0 if pool is None else min(1.0, (losses.sum() + pool - 20) / pool)
-        target = log(1 / delta)
-        if bound < cap * (1 - 1e-9):
-            assert wealth(losses, delta, bound * (1 + 1e-10), pool) >= target
-            assert wealth(losses, delta, bound * (1 - 1e-9), pool) <= target
-        else:
-            assert bound == pytest.approx(cap, rel=1e-12)
-            assert wealth(losses, delta, cap * (1 - 1e-9), pool) <= target
-
-
-def test_wsr_wor_of_a_whole_pool_is_its_mean() -> None:
-    losses = np.linspace(0.0, 0.6, 13)
-    made = wsr_wor(losses=losses, delta=0.05, pool_size=13)
-    assert losses.mean() <= float(made) == pytest.approx(losses.mean(), rel=1e-13)
-
-
-def test_wsr_wor_approaches_wsr_in_a_large_pool() -> None:
-    losses = np.random.default_rng(2).beta(1, 8, 40)
-    pools = [60, 200, 10**4, 10**9]
-    made = wsr_wor(losses=losses, delta=0.05, pool_size=pools).value
-    assert np.all(np.diff(made) > 0)
-    assert made[-1] == pytest.approx(float(wsr(losses=losses, delta=0.05)), rel=1e-6)
 
 
 def test_many_bad_clients_leave_nothing_to_certify() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 
+from latecomer import bounds
 from latecomer.bounds import (
     betting_wor,
     betting_wor_averaged,
@@ -74,16 +75,10 @@ def test_the_bound_is_the_first_refused_mean(rule: str, pool: int) -> None:
         return wealth(losses, risk, pool, bets)
 
     def bound(losses: Any, delta: float) -> float:
-        given: dict[str, Any] = {"losses": losses, "delta": delta, "pool_size": pool}
-        match rule:
-            case "product_wor":
-                return float(product_wor(**given))
-            case "betting_wor":
-                return float(betting_wor(**given, n_bets=3))
-            case "betting_wor_averaged":
-                return float(betting_wor_averaged(**given, n_bets=3, n_orders=7, seed=3))
-            case _:
-                return float(product_wor_averaged(**given, n_orders=7, seed=3))
+        bets = {} if rule.startswith("product") else {"n_bets": 3}
+        drawn = {"n_orders": 7, "seed": 3} if rule.endswith("averaged") else {}
+        asked: dict[str, Any] = {"losses": losses, "delta": delta, "pool_size": pool}
+        return float(getattr(bounds, rule)(**asked, **bets, **drawn))
 
     with mpmath.workdps(50):
         below_the_cap = 0
@@ -101,7 +96,7 @@ def test_the_bound_is_the_first_refused_mean(rule: str, pool: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [product_wor, betting_wor, product_wor_averaged, betting_wor_averaged]
+    "rule", [product_wor, betting_wor, product_wor_averaged, betting_wor_averaged, wsr_wor]
 )
 def test_a_whole_pool_gives_its_mean(rule: Any) -> None:
     losses = np.linspace(0.0, 0.6, 13)
@@ -109,17 +104,19 @@ def test_a_whole_pool_gives_its_mean(rule: Any) -> None:
     assert losses.mean() <= made == pytest.approx(losses.mean(), rel=1e-13)
 
 
-@pytest.mark.parametrize("rule", [product_wor, product_wor_averaged])
-def test_a_large_pool_gives_the_product_rule(rule: Any) -> None:
+@pytest.mark.parametrize(
+    ("rule", "large"), [(product_wor, product), (product_wor_averaged, product), (wsr_wor, wsr)]
+)
+def test_a_large_pool_gives_the_rule_of_independent_clients(rule: Any, large: Any) -> None:
     losses = np.random.default_rng(2).beta(1, 8, 40)
     pools = [60, 200, 10**4, 10**9]
     made = rule(losses=losses, delta=0.05, pool_size=pools).value
     assert np.all(np.diff(made) > 0)
-    limit = float(product(losses=losses, delta=0.05))
-    if rule is product_wor_averaged:
-        assert made[-1] == pytest.approx(limit, rel=1e-6)
-    else:
+    limit = float(large(losses=losses, delta=0.05))
+    if rule is product_wor:
         assert made[-1] <= limit * (1 + 1e-6), "the largest wealth along the way counts"
+    else:
+        assert made[-1] == pytest.approx(limit, rel=1e-6)
 
 
 def test_equal_scores_pay_about_the_price_of_the_pool() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta, binom
+from scipy.stats import beta
+from simulated import limit
 
 from latecomer.bounds import (
     blend,
@@ -220,7 +221,7 @@ def test_a_twin_whose_bets_see_the_score_they_are_made_on_is_caught() -> None:
         losses = (rng.random(20) < 0.3).astype(float)
         seen = [x for x in losses if 1.0 - x > 0.7]
         refused += plain_wealth(seen, 0.3, aim) >= aim
-    assert refused > binom.isf(1e-6, 200, DELTA)
+    assert refused > limit(200)
 
 
 def test_the_smallest_refused_risk_of_an_uneven_wealth_is_no_bound() -> None:
@@ -239,8 +240,8 @@ def test_the_smallest_refused_risk_of_an_uneven_wealth_is_no_bound() -> None:
 
         from_top += last_kept(asked, top=10_000) + 1 < truth
         smallest += int(refused.argmax()) < truth
-    assert from_top <= binom.isf(1e-6, trials, DELTA)
-    assert smallest > binom.isf(1e-6, trials, DELTA)
+    assert from_top <= limit(trials)
+    assert smallest > limit(trials)
 
 
 @pytest.mark.slow
@@ -256,7 +257,7 @@ def test_pools_are_of_realised_scores_and_not_of_risks(fresh: bool) -> None:
     made = blend(losses=pools[:, :100], delta=DELTA, pool_size=110, n_orders=4, seed=11)
     truth = 0.5 if fresh else pools.mean(axis=1)
     failed = int((made.value < truth).sum())
-    assert (failed > binom.isf(1e-6, trials, DELTA)) == fresh
+    assert (failed > limit(trials)) == fresh
 
 
 def quantiles(k: int, mean: float, sd: float) -> Array:
@@ -365,10 +366,10 @@ def test_what_is_won_on_a_span_is_no_more_than_against_any_of_its_risks(
     lows = np.maximum(lows - 150 * np.arange(8), 0)
     tops = np.minimum(lows + np.repeat([0, 9, 60, 400], 2), largest)
     won = star_module._won_between(sample, slice(None), lows, tops, aim, np.inf)
-    for low, top, limit in zip(lows, tops, won, strict=True):
+    for low, top, most in zip(lows, tops, won, strict=True):
         risks = np.arange(low, top + 1) / 10_000
         each = np.exp(star_ends(sample, risks, aim)).sum(axis=1)
-        assert limit <= each.min() * (1.0 + 1e-9)
+        assert most <= each.min() * (1.0 + 1e-9)
     assert (won > 0.0).any()
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit, xlogy
 from scipy.stats import beta, binom
+from simulated import limit
 
 from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.meta_learning.kl_inverted import (
@@ -56,10 +57,6 @@ N = 120
 SAMPLES = (8, 24)
 PRIORS = np.array([0.5, 0.5, 0.8, 0.2])
 TEMPERATURES = np.array([0.0, 0.3, 0.3, 0.8])
-
-
-def most_violations(trials: int, delta: float) -> int:
-    return int(binom.isf(1e-6, trials, delta))
 
 
 def _beta_types() -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +228,7 @@ def report(name: str, world: str, bound: np.ndarray, truth: np.ndarray, delta: f
         f"{name:22s} {world:12s} {violations:4d} of {truth.size} violated, "
         f"median slack {np.median(bound - truth):.4f}"
     )
-    assert violations <= most_violations(truth.size, delta)
+    assert violations <= limit(truth.size, delta)
     assert np.median(bound) < 1.0, "a vacuous world tests nothing"
 
 
@@ -337,10 +334,10 @@ def test_nearly_tight_and_broken_twins(rule: str) -> None:
     honest = {"log_systems": np.log(4), "spent": delta}
     tight = violations(delta / 4, **honest)
     print(f"{rule:22s} nearly tight {tight} of {trials} violated at delta {delta}")
-    assert 0.085 * trials <= tight <= most_violations(trials, delta)
+    assert 0.085 * trials <= tight <= limit(trials, delta)
     twice_delta = violations(2 * delta / 4, log_systems=np.log(4), spent=2 * delta)
     no_price = violations(delta, log_systems=0.0, spent=delta)
-    assert min(twice_delta, no_price) > most_violations(trials, delta)
+    assert min(twice_delta, no_price) > limit(trials, delta)
 
 
 DRIFTS = ("revenge", "relief", "alternating")
@@ -375,8 +372,8 @@ def test_progressive_under_reacting_drifts(drift: str) -> None:
 
     tight = violations(delta, delta)
     print(f"progressive            {drift:12s} nearly tight {tight} of {trials} violated")
-    assert 0.085 * trials <= tight <= most_violations(trials, delta)
-    assert violations(2 * delta, 2 * delta) > most_violations(trials, delta)
+    assert 0.085 * trials <= tight <= limit(trials, delta)
+    assert violations(2 * delta, 2 * delta) > limit(trials, delta)
 
 
 @pytest.mark.parametrize("drift", DRIFTS)
@@ -397,8 +394,8 @@ def test_progressive_says_nothing_about_the_last_checkpoint() -> None:
     bound = progressive(
         empirical_risk=scores.mean(axis=1), n_steps=45, delta=0.1, grid=[0.5, 1, 2, 4]
     )
-    assert int((means.mean(axis=1) > bound.value).sum()) <= most_violations(2000, 0.1)
-    assert int((means[:, -1] > bound.value).sum()) > most_violations(2000, 0.1)
+    assert int((means.mean(axis=1) > bound.value).sum()) <= limit(2000, 0.1)
+    assert int((means[:, -1] > bound.value).sum()) > limit(2000, 0.1)
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -447,7 +444,7 @@ def test_personal_priors(world: str) -> None:
     every = personal_prior_kl(
         empirical_risk=rate, squared_distance=distance, n_simultaneous=k, **call
     ).value
-    assert int((true > every).any(axis=1).sum()) <= most_violations(TRIALS, DELTA)
+    assert int((true > every).any(axis=1).sum()) <= limit(TRIALS, DELTA)
 
     steps = np.arange(-for_prior, for_prior + 1)[:, np.newaxis] + np.arange(-for_risk, for_risk + 1)
     chosen = expit(temperature * steps)

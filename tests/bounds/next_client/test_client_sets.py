@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import Generator
-from scipy.stats import binom
+from simulated import limit
 
 from latecomer.bounds import (
     blend,
@@ -120,10 +120,6 @@ def world(rng: Generator, kind: str, k: int) -> Clients:
             hopeless = rng.random() < 0.05
             clients.append((2.0 + rng.random(size) if hopeless else rng.random(size)).tolist())
     return clients
-
-
-def limit(trials: int, level: float) -> int:
-    return int(binom.isf(1e-6, trials, level))
 
 
 @pytest.mark.parametrize("kind", ["alike", "different", "hopeless"])

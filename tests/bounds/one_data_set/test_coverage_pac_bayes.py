@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
+from simulated import limit
 
 from latecomer.bounds import (
     Certificate,
@@ -38,11 +39,6 @@ pytestmark = pytest.mark.theory
 DELTA = 0.05
 A_HAIR = 1e-9
 P = np.linspace(1e-3, 1 - 1e-3, 999)[:, None]
-
-
-def limit(trials: int, delta: float) -> int:
-    """Failures that a rule with failure probability ``delta`` exceeds with probability 1e-6."""
-    return int(binom.isf(1e-6, trials, delta))
 
 
 def one_hypothesis(rng: np.random.Generator, truth: float, n: int) -> Array:

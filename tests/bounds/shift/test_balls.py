@@ -41,7 +41,7 @@ from latecomer.bounds.held_out.betting import REALISED
 from latecomer.bounds.shift.duals import DUALS
 
 mp: Any = mpmath
-UNION = {"tv": tv_ball, "kl": kl_ball, "chi2": chi2_ball}
+UNION: dict[str, Any] = {"tv": tv_ball, "kl": kl_ball, "chi2": chi2_ball, "subgroup": subgroup}
 SCORES = np.array([0.17, 0.05, 0.33, 0.41, 0.1, 0.08, 0.22, 0.19, 0.0, 0.14] * 4)
 RADII = {
     "tv": [0.0, 0.02, 0.1, 0.4],
@@ -53,11 +53,9 @@ RADII = {
 
 def union(ball: str, **given: Any) -> Array:
     """The union over the grid of ``ball_mixture``, at the same points."""
-    radius, points = given.pop("radius"), list(DUALS[ball].points)
-    if ball == "subgroup":
-        return subgroup(share=radius, thresholds=points, **given).value
-    grid = "temperatures" if ball == "kl" else "thresholds"
-    return UNION[ball](radius=radius, **{grid: points}, **given).value
+    dual = DUALS[ball]
+    named = {dual.radius_name: given.pop("radius"), dual.points_name: dual.points}
+    return np.asarray(UNION[ball](**named, **given).value)
 
 
 @pytest.mark.parametrize("ball", DUALS)
@@ -165,10 +163,9 @@ def test_the_breaking_radius_is_where_the_curve_meets_the_target(ball: str) -> N
 @pytest.mark.parametrize("ball", DUALS)
 def test_certificates_say_how_far_the_populations_lie_apart(ball: str) -> None:
     given: dict[str, Any] = {"losses": [0.1, 0.3] * 10, "delta": 0.05}
-    apart = "share" if ball == "subgroup" else "radius"
-    union = {"tv": tv_ball, "kl": kl_ball, "chi2": chi2_ball}.get(ball)
+    apart = DUALS[ball].radius_name
     made = [
-        subgroup(share=0.5, **given) if union is None else union(radius=0.1, **given),
+        UNION[ball](**{apart: 0.5 if ball == "subgroup" else 0.1}, **given),
         ball_mixture(radius=0.5, ball=ball, **given),
         ball_mixture(radius=0.5, ball=ball, bets=product_wor_bets(60), **given),
     ]
@@ -200,9 +197,6 @@ def test_shapes_broadcast() -> None:
             assert alone == pytest.approx(float(one), abs=1e-12)
 
 
-BALL_RULES: dict[str, Any] = {"chi2": chi2_ball, "kl": kl_ball}
-
-
 @pytest.mark.parametrize(
     ("ball", "points"), [("chi2", -1000.0), ("kl", 1e-290), ("chi2", -(2.0**53)), ("kl", 5e-324)]
 )
@@ -212,11 +206,9 @@ def test_points_far_out_are_refused_or_cost_what_they_should(ball: str, points: 
     given = {"losses": losses, "radius": 0.0, "delta": 0.05, dual.points_name: [points]}
     if not dual.points_in(np.array([points])).all():
         with pytest.raises(ValueError, match=dual.points_name):
-            BALL_RULES[ball](**given)
+            UNION[ball](**given)
         return
-    assert float(BALL_RULES[ball](**given)) >= float(product(losses=losses, delta=0.05)) * (
-        1 - 1e-9
-    )
+    assert float(UNION[ball](**given)) >= float(product(losses=losses, delta=0.05)) * (1 - 1e-9)
 
 
 def test_a_score_of_1_and_hopeless_radii_say_nothing() -> None:

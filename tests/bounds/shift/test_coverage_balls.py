@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.random import Generator
-from scipy.stats import binom
+from simulated import limit, sampled
 
 from latecomer.bounds import (
     ball_mixture,
@@ -61,11 +61,6 @@ BETS: dict[str, Bets] = {
 }
 
 
-def limit(trials: int) -> int:
-    """Failures that a rule at DELTA exceeds with probability 1e-6."""
-    return int(binom.isf(1e-6, trials, DELTA))
-
-
 def law(name: str) -> tuple[Array, Array]:
     losses, weights = LAWS[name]
     return np.asarray(losses, dtype=np.float64), np.asarray(weights, dtype=np.float64)
@@ -98,10 +93,8 @@ SLOWER = [
 def test_mixtures(ball: str, name: str, bets: str, worst_mean: Any) -> None:
     rng, trials = np.random.default_rng(91), 2000 if bets == "product" else 200
     losses, weights = law(name)
-    sampled = rng.choice(losses, (trials, 30), p=weights)
-    found = ball_mixture(
-        losses=sampled, radius=radii(ball), delta=DELTA, ball=ball, bets=BETS[bets]
-    )
+    seen = rng.choice(losses, (trials, 30), p=weights)
+    found = ball_mixture(losses=seen, radius=radii(ball), delta=DELTA, ball=ball, bets=BETS[bets])
     failed = failures(found.value, truth(worst_mean, ball, name))
     print(f"{ball} {name} {bets}: {failed / trials:.4f} failed")
     assert failed <= limit(trials)
@@ -111,9 +104,9 @@ def test_mixtures(ball: str, name: str, bets: str, worst_mean: Any) -> None:
 @pytest.mark.parametrize("name", LAWS)
 def test_unions(ball: str, name: str, worst_mean: Any) -> None:
     losses, weights = law(name)
-    sampled = np.random.default_rng(92).choice(losses, (TRIALS, 30), p=weights)
+    seen = np.random.default_rng(92).choice(losses, (TRIALS, 30), p=weights)
     key = "share" if ball == "subgroup" else "radius"
-    found = UNIONS[ball](losses=sampled, delta=DELTA, **{key: radii(ball)})
+    found = UNIONS[ball](losses=seen, delta=DELTA, **{key: radii(ball)})
     failed = failures(found.value, truth(worst_mean, ball, name))
     print(f"{ball} {name}: {failed / TRIALS:.4f} failed")
     assert failed <= limit(TRIALS)
@@ -125,10 +118,6 @@ POOLS = {
     "low": lambda rng: rng.beta(0.5, 40, 40),
     "few hopeless": lambda rng: np.repeat([1.0, 0.05], [3, 37]),
 }
-
-
-def drawn(rng: Generator, pool: Array, k: int, trials: int) -> Array:
-    return np.asarray(pool[rng.random((trials, pool.size)).argsort(axis=1)[:, :k]])
 
 
 @pytest.mark.thinned
@@ -145,7 +134,7 @@ def test_pools(ball: str, name: str, worst_mean: Any) -> None:
     for rule, bets in rules.items():
         trials = 2000 if rule == "product" else 100
         found = ball_mixture(
-            losses=drawn(rng, pool, 30, trials),
+            losses=sampled(rng, pool, 30, trials),
             radius=radii(ball),
             delta=DELTA,
             ball=ball,
@@ -200,14 +189,14 @@ def test_the_grid_has_to_be_paid(ball: str, worst_mean: Any) -> None:
     """Broken twin: every point at the whole delta.  The rule fails independently on each."""
     rng, name = np.random.default_rng(95), "two points"
     losses, weights = law(name)
-    sampled = rng.choice(losses, (TRIALS, 30), p=weights)
+    seen = rng.choice(losses, (TRIALS, 30), p=weights)
     key = "share" if ball == "subgroup" else "radius"
     n_points = 5 if ball in ("kl", "chi2") else 4
     true = truth(worst_mean, ball, name)
     counts = []
     for level in (DELTA, n_points * DELTA):
         rule = lottery(rng, TRIALS)
-        found = UNIONS[ball](losses=sampled, delta=level, rule=rule, **{key: radii(ball)})
+        found = UNIONS[ball](losses=seen, delta=level, rule=rule, **{key: radii(ball)})
         counts.append(failures(found.value, true))
     print(f"{ball}: {counts[0] / TRIALS:.4f} failed paid, {counts[1] / TRIALS:.4f} unpaid")
     assert counts[0] <= limit(TRIALS) < counts[1]
@@ -223,10 +212,10 @@ def test_a_mixture_is_an_average_and_no_maximum() -> None:
         return lambda mean: (payout + 0.0 * mean)[..., None]
 
     tight = Bets("iid", False, tickets)
-    sampled = np.full((TRIALS, 30), 0.1)
-    average = ball_mixture(losses=sampled, radius=0.1, delta=DELTA, bets=tight)
+    seen = np.full((TRIALS, 30), 0.1)
+    average = ball_mixture(losses=seen, radius=0.1, delta=DELTA, bets=tight)
     each = [
-        ball_mixture(losses=sampled, radius=0.1, delta=DELTA, bets=tight, points=[point]).value
+        ball_mixture(losses=seen, radius=0.1, delta=DELTA, bets=tight, points=[point]).value
         for point in DUALS["kl"].points[:n_points]
     ]
     assert (average.value < 0.1).sum() <= limit(TRIALS)
@@ -256,10 +245,10 @@ def test_the_radius_has_a_side(ball: str) -> None:
         "subgroup": p / q,
     }[ball]
     rng = np.random.default_rng(97)
-    sampled = np.where(rng.random((600, k)) < p, 0.9, 0.05)
+    seen = np.where(rng.random((600, k)) < p, 0.9, 0.05)
     true = 0.9 * q + 0.05 * (1 - q)
     failed = [
-        int((ball_mixture(losses=sampled, radius=r, delta=DELTA, ball=ball).value < true).sum())
+        int((ball_mixture(losses=seen, radius=r, delta=DELTA, ball=ball).value < true).sum())
         for r in (right, WRONG_SIDE[ball](q, p))
     ]
     print(f"{ball}: {failed[0] / 600:.4f} failed, {failed[1] / 600:.4f} on the wrong side")
@@ -273,11 +262,11 @@ def test_a_pool_told_too_small_fails(ball: str, worst_mean: Any) -> None:
     pool = np.repeat([1.0, 0.05], [16, n - 16])
     radius = {"tv": 0.05, "kl": 0.02}[ball]
     true = worst_mean(ball, pool, np.full(n, 1 / n), radius)
-    sampled = drawn(rng, pool, k, 600)
+    seen = sampled(rng, pool, k, 600)
     failed = []
     for told in (n, 44):
         found = ball_mixture(
-            losses=sampled, radius=radius, delta=DELTA, ball=ball, bets=product_wor_bets(told)
+            losses=seen, radius=radius, delta=DELTA, ball=ball, bets=product_wor_bets(told)
         )
         failed.append(int((found.value < true).sum()))
     print(f"{ball}: {failed[0] / 600:.4f} failed, {failed[1] / 600:.4f} of a pool told too small")
@@ -292,10 +281,10 @@ def counted(*, losses: Array, delta: Array) -> Certificate:
 def test_a_rule_for_a_fixed_number_of_clients_fails_when_looked_at_all_the_time() -> None:
     """Broken twin: the smallest of certificates after every client.  Bets along the order may."""
     rng, k, n, trials = np.random.default_rng(99), 150, 3000, 400
-    sampled = drawn(rng, np.repeat([1.0, 0.0], [n // 2, n // 2]), k, trials)
+    seen = sampled(rng, np.repeat([1.0, 0.0], [n // 2, n // 2]), k, trials)
     asked: dict[str, Any] = {"radius": 0.0, "delta": DELTA, "thresholds": [0.0]}
-    looks = [tv_ball(losses=sampled[:, :t], rule=counted, **asked).value for t in range(5, k, 5)]
+    looks = [tv_ball(losses=seen[:, :t], rule=counted, **asked).value for t in range(5, k, 5)]
     assert (looks[-1] < 0.5).sum() <= limit(trials)
     assert (np.min(looks, axis=0) < 0.5).sum() > limit(trials)
-    path = tv_ball(losses=sampled, rule=partial(betting_wor, pool_size=n), **asked)
+    path = tv_ball(losses=seen, rule=partial(betting_wor, pool_size=n), **asked)
     assert (path.value < 0.5).sum() <= limit(trials)
