@@ -56,7 +56,8 @@ def neutral_severity(shift: str) -> float:
 
 def from_none(shift: str, severities: "pd.Series[float]") -> "pd.Series[float]":
     """Return how far severities are from the one that changes nothing, from 0 if it is unknown."""
-    return (severities - np.nan_to_num(neutral_severity(shift))).abs()
+    away: pd.Series[float] = (severities - np.nan_to_num(neutral_severity(shift))).abs()
+    return away
 
 
 def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
