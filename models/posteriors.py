@@ -245,7 +245,7 @@ def strengths(
     M n (dB/dS) / (2 alpha_theta dB/dr); M is the largest loss, as r is on the unit scale. No ridge
     is above ``STRONGEST``. The objective ``bound`` is ``pefll_b1``, ``bound_kl`` ``two_step_kl``;
     ``risk`` is the mean loss over ``LOSS_MAX``, in [0, 1], ``n_samples`` the smallest client's.
-    ``squares`` are squared norms of hypernetwork, encoder and, on average, a client's mean weights.
+    ``squares`` are squared norms of hypernetwork, encoder and target weights, the mean of clients'.
     """
     (hyper, encoder, theta), (alpha_h, alpha_v, alpha_theta) = squares, variances
     nats = hyper / (2 * alpha_h) + encoder / (2 * alpha_v)
