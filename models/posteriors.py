@@ -18,7 +18,7 @@ bound does not use. Shifts are kept in units of the standard deviation: KL(poste
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -30,7 +30,7 @@ from torch.nn import functional as F
 from latecomer.bounds.binary_kl import kl_inverse_upper
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.objectives import squared_norm
-from latecomer.models.task.state import Params, State, part, row
+from latecomer.models.task.state import Params, State, leaves, part, row
 from latecomer.models.task.task import Task
 
 
@@ -218,21 +218,6 @@ STRONGEST = 1.0
 """Largest strength of a ridge: stronger ones would overshoot 0 at usual learning rates."""
 
 
-@dataclass(frozen=True)
-class Norms:
-    """Squared norms of hypernetwork, encoder and mean client weights, and their variances.
-
-    ``theta`` is the mean over clients of the squared norm of a client's weights.
-    """
-
-    hyper: float
-    encoder: float
-    theta: float
-    alpha_h: float
-    alpha_v: float
-    alpha_theta: float
-
-
 _BOUNDS: dict[str, Callable[..., Tensor]] = {"bound": pefll_b1, "bound_kl": two_step_kl}
 
 
@@ -242,7 +227,13 @@ def bounded_loss(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def strengths(
-    objective: str, risk: float, norms: Norms, *, n_clients: int, n_samples: int
+    objective: str,
+    risk: float,
+    squares: tuple[float, float, float],
+    variances: tuple[float, float, float],
+    *,
+    n_clients: int,
+    n_samples: int,
 ) -> dict[str, float]:
     r"""Return the ridges whose gradient plus the risk's is the bound's up to one factor.
 
@@ -254,9 +245,11 @@ def strengths(
     M n (dB/dS) / (2 alpha_theta dB/dr); M is the largest loss, as r is on the unit scale. No ridge
     is above ``STRONGEST``. The objective ``bound`` is ``pefll_b1``, ``bound_kl`` ``two_step_kl``;
     ``risk`` is the mean loss over ``LOSS_MAX``, in [0, 1], ``n_samples`` the smallest client's.
+    ``squares`` are squared norms of hypernetwork, encoder and target weights, the mean of clients'.
     """
-    nats = norms.hyper / (2 * norms.alpha_h) + norms.encoder / (2 * norms.alpha_v)
-    clients_nats = n_clients * norms.theta / (2 * norms.alpha_theta)
+    (hyper, encoder, theta), (alpha_h, alpha_v, alpha_theta) = squares, variances
+    nats = hyper / (2 * alpha_h) + encoder / (2 * alpha_v)
+    clients_nats = n_clients * theta / (2 * alpha_theta)
     point = [
         torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (risk, nats, clients_nats)
     ]
@@ -271,9 +264,9 @@ def strengths(
         return steep / by_risk if steep < STRONGEST * by_risk else STRONGEST
 
     return {
-        "hyper": ridge(by_hyper, norms.alpha_h),
-        "encoder": ridge(by_hyper, norms.alpha_v),
-        "theta": ridge(n_clients * by_own, norms.alpha_theta),
+        "hyper": ridge(by_hyper, alpha_h),
+        "encoder": ridge(by_hyper, alpha_v),
+        "theta": ridge(n_clients * by_own, alpha_theta),
     }
 
 
@@ -298,14 +291,9 @@ def cohort_strengths(
             bounded_cross_entropy(task.logits(row(sent, i), x[i]), y[i]).item()
             for i in range(len(x))
         ]
-    norms = Norms(
-        squared_norm(part(eta, "hyper")).item(),
-        squared_norm(part(eta, "encoder")).item(),
-        squared_norm(made).item() / len(x),
-        *variances,
-    )
-    risk = sum(losses) / len(losses)
-    slopes = strengths(objective, risk, norms, n_clients=sizes[0], n_samples=sizes[1])
+    hyper, encoder = (squared_norm(part(eta, section)).item() for section in ("hyper", "encoder"))
+    squares, risk = (hyper, encoder, squared_norm(made).item() / len(x)), sum(losses) / len(losses)
+    slopes = strengths(objective, risk, squares, variances, n_clients=sizes[0], n_samples=sizes[1])
     return {name: x.new_tensor(value) for name, value in slopes.items()}
 
 
@@ -360,8 +348,11 @@ class Posterior:
         return {k: v + self.deviation[k] * self.shift[k] for k, v in self.centre.items()}
 
     def draw(self, generator: Generator) -> Params:
-        """Draw all random weights once."""
-        noise = _noise(self.centre, generator)
+        """Draw all random weights once; gradients reach the shift."""
+        noise = {
+            k: torch.randn(v.shape, generator=generator, dtype=v.dtype).to(v.device)
+            for k, v in self.centre.items()
+        }
         return {
             k: v + self.deviation[k] * (self.shift[k] + noise[k]) for k, v in self.centre.items()
         }
@@ -397,13 +388,6 @@ def _within(name: str, section: str) -> bool:
     rest = name.removeprefix(section)
     # A section's optimizer, section_adamw, is not one of its weights.
     return rest != name and (not rest or rest[0] in ".0123456789")
-
-
-def _noise(like: Mapping[str, Tensor], generator: Generator) -> Params:
-    return {
-        k: torch.randn(v.shape, generator=generator, dtype=v.dtype).to(v.device)
-        for k, v in like.items()
-    }
 
 
 @dataclass(frozen=True)
@@ -449,16 +433,13 @@ def tune(
     these clients' surrogate scores in place of all clients' scores, and steps against its gradient
     with respect to the shift, the KL term included.
     """
-    shift = {k: torch.zeros_like(v) for k, v in prior.centre.items()}
+    shift = prior.shift
     count = min(config.clients_per_step, n_clients)
     for _ in range(config.steps):
-        point = {k: v.detach().requires_grad_() for k, v in shift.items()}
-        noise = _noise(prior.centre, generator)
-        chosen = torch.randperm(n_clients, generator=generator)[:count].tolist()
+        point = leaves(shift)
         with torch.enable_grad():
-            weights = {
-                k: v + prior.deviation[k] * (point[k] + noise[k]) for k, v in prior.centre.items()
-            }
+            weights = replace(prior, shift=point).draw(generator)
+            chosen = torch.randperm(n_clients, generator=generator)[:count].tolist()
             scores = torch.stack([loss(weights, place, generator) for place in chosen])
             nats = torch.stack([v.square().sum() for v in point.values()]).sum() / 2
             value = _bound(scores, nats, n_clients, config)
@@ -467,7 +448,7 @@ def tune(
         shift = {
             k: point[k].detach() - step * slope for k, slope in zip(point, slopes, strict=True)
         }
-    return Posterior(prior.centre, prior.deviation, shift)
+    return replace(prior, shift=shift)
 
 
 def _bound(scores: Tensor, nats: Tensor, n_clients: int, config: TuneConfig) -> Tensor:

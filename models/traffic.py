@@ -1,6 +1,6 @@
 """Communication per round and storage per client, counted from the tensors."""
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import torch
 
@@ -62,13 +62,8 @@ def traffic(method: Method, task: Task, clients: Clients | None = None) -> Traff
     >>> traffic(make_method("fedavg"), task)
     Traffic(down=18152, up=18152, kept=0)
     """
-    by_size = list(traffic_by_size(method, task, clients).values())
-
-    def mean(counts: list[int]) -> int:
-        return round(sum(counts) / len(counts))
-
-    down, up = mean([one.down for one in by_size]), mean([one.up for one in by_size])
-    return Traffic(down, up, mean([one.kept for one in by_size]))
+    by_size = map(astuple, traffic_by_size(method, task, clients).values())
+    return Traffic(*(round(sum(counts) / len(counts)) for counts in zip(*by_size, strict=True)))
 
 
 def traffic_by_size(
@@ -163,15 +158,12 @@ def _one_round(
     state = State(state.server, scatter(state.clients, cohort.members, finish.kept))
     after = method.aggregate(task, state, cohort, start, finish.uploads)
     weights, entry = part(state.server, "encoder"), state.server.get("hyper.trunk0.weight")
-    if described and weights and entry is not None:
-        descriptor = entry.shape[1] * entry.element_size()
-        down, up = down + _size(weights), up + descriptor
-        if _differ(weights, part(after.server, "encoder")):
-            down, up = down + descriptor, up + _size(weights)
-    elif weights and entry is not None and _differ(weights, part(after.server, "encoder")):
-        # Clients train the encoder toward an embedding that they are sent.
-        down += _size(weights) + entry.shape[1] * entry.element_size()
-        up += _size(weights)
+    if weights and entry is not None:
+        # Clients run the encoder, or train it toward an embedding that they are sent.
+        learns = _differ(weights, part(after.server, "encoder"))
+        encoder, descriptor = _size(weights), entry.shape[1] * entry.element_size()
+        down += encoder * (described or learns) + descriptor * learns
+        up += descriptor * described + encoder * learns
     return down, up, after
 
 

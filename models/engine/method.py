@@ -412,6 +412,28 @@ class Method(ABC):
             raise ValueError(f"predictor must be {legal} for {self.name}, got {predictor!r}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Deterministic(Method, ABC):
+    """A method whose new clients have one predictor, for which nothing is drawn."""
+
+    @abstractmethod
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
+        """Return what serves a client that never trained."""
+
+    def personalize(
+        self,
+        task: Task,
+        state: State,
+        support: Samples,
+        *,
+        predictor: str = "deterministic",
+        generator: Generator,
+    ) -> Predictor:
+        """Return :meth:`newcomers_model`."""
+        self.refuse_predictor(predictor)
+        return self.newcomers_model(task, state, support)
+
+
 @dataclass(frozen=True, eq=False)
 class FixedWeights:
     """A predictor: the target network with fixed weights."""

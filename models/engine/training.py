@@ -295,8 +295,9 @@ def _train_locally(
             workspace = memory.pop()  # of a client that is done
         except IndexError:
             workspace = Workspace(filters)
-        steps = _Steps(method, task, context, batches[place](), kept, workspace)
-        reached, loss = yield from steps.taken(begun[place], stages)
+        reached, loss = yield from _local_steps(
+            method, task, context, batches[place](), kept, workspace, begun[place], stages
+        )
         memory.append(workspace)
         torch._foreach_copy_(list(ended[place].values()), list(reached.values()))
         return loss
@@ -306,41 +307,37 @@ def _train_locally(
     return final, torch.stack(finished(works, apart=apart))
 
 
-@dataclass(frozen=True, eq=False)
-class _Steps:
-    """A client's local steps: its context, minibatches, dropout's masks, and memory."""
+def _local_steps(
+    method: Method,
+    task: Task,
+    context: Context,
+    batches: Minibatches,
+    kept: Tensor | None,
+    workspace: Workspace,
+    params: Params,
+    stages: Sequence[tuple[tuple[str, ...], int]],
+) -> Work[tuple[Params, Tensor]]:
+    """Train one client's ``params`` stage by stage; the weights reached and the mean loss."""
+    taken = 0
+    total = torch.zeros((), dtype=torch.float64, device=next(iter(params.values())).device)
+    for trained, n_steps in stages:
 
-    method: Method
-    task: Task
-    context: Context
-    batches: Minibatches
-    kept: Tensor | None
-    workspace: Workspace
+        def objective(
+            moving: Params, step: int, params: Params = params, taken: int = taken
+        ) -> Tensor:
+            now = taken + step
+            weights = {**params, **moving} if len(moving) < len(params) else moving
+            dropping = task.dropping(kept, 0, now)
+            return method.objective(dropping, weights, context, batches[now], now)
 
-    def taken(
-        self, params: Params, stages: Sequence[tuple[tuple[str, ...], int]]
-    ) -> Work[tuple[Params, Tensor]]:
-        """Train ``params`` stage by stage; returns the weights reached and the mean loss."""
-        method, taken = self.method, 0
-        total = torch.zeros((), dtype=torch.float64, device=next(iter(params.values())).device)
-        for trained, n_steps in stages:
-
-            def objective(
-                moving: Params, step: int, params: Params = params, taken: int = taken
-            ) -> Tensor:
-                now = taken + step
-                weights = {**params, **moving} if len(moving) < len(params) else moving
-                task = self.task if self.kept is None else self.task.dropping(self.kept, 0, now)
-                return method.objective(task, weights, self.context, self.batches[now], now)
-
-            moving = {name: params[name] for name in trained}
-            reached, loss = yield from sgd_in_pieces(
-                objective, moving, n_steps=n_steps, rule=method.local, workspace=self.workspace
-            )
-            params = {**params, **reached}
-            total += loss.double() * n_steps
-            taken += n_steps
-        return params, total / max(taken, 1)
+        moving = {name: params[name] for name in trained}
+        reached, loss = yield from sgd_in_pieces(
+            objective, moving, n_steps=n_steps, rule=method.local, workspace=workspace
+        )
+        params = {**params, **reached}
+        total += loss.double() * n_steps
+        taken += n_steps
+    return params, total / max(taken, 1)
 
 
 def subset(clients: Clients, places: Sequence[int]) -> Clients:
@@ -416,7 +413,6 @@ def train_on(
     joined: Sequence[int] = (),
     on_round: Callable[[RoundLog], None] | None = None,
     path: str = "auto",
-    chunk_size: int | None = None,
 ) -> State:
     """Train a state for ``config.rounds`` further rounds, in the method's last phase.
 
@@ -438,7 +434,7 @@ def train_on(
             f"got {len(joined)}"
         )
     clients = method.trained_on(clients)
-    taken, reason = choose_path(path, chunk_size, method, task, clients.device, config.precision)
+    taken, reason = choose_path(path, None, method, task, clients.device, config.precision)
     check_precision(config.precision, task.dtype, clients.device)
     schedule = Schedule(seed, clients, config)
     phase = method.phases(task)[-1]
@@ -447,9 +443,7 @@ def train_on(
         include = joined[step * config.cohort : (step + 1) * config.cohort]
         cohort = schedule.cohort(number, method.batches_per_step, include, task)
         parts = state, clients, cohort, phase, schedule.noise(number)
-        state, loss = one_round(
-            method, task, *parts, path=taken, chunk_size=chunk_size, precision=config.precision
-        )
+        state, loss = one_round(method, task, *parts, path=taken, precision=config.precision)
         if on_round is not None:
             on_round(RoundLog(number, loss, taken, reason))
     return state

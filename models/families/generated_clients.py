@@ -57,10 +57,6 @@ class GeneratedClients(Method, ABC):
         decay = ridge_decay(self.lambda_theta)
         return LocalSGD(self.local_lr, self.local_momentum, decay, self.clip_norm)
 
-    def ridges(self, start: Start) -> tuple[float, float]:
-        """Return the regularisers of hypernetwork and encoder that are decoupled decays."""
-        return (0.0, 0.0) if self.coupled_ridges(start) else (self.lambda_h, self.lambda_v)
-
     def coupled_ridges(self, start: Start) -> Mapping[str, Tensor]:
         """Return those that are part of the gradient, by section; by default none."""
         return {}
@@ -117,11 +113,13 @@ class GeneratedClients(Method, ABC):
         # Dividing the changes by the cohort's size is cheaper than dividing the gradients.
         means = {key: change / len(cohort) for key, change in uploads.items()}
         slopes = pull_back(made, means, [*eta.values()])
+        decays = self.lambda_h, self.lambda_v
         if coupled := self.coupled_ridges(start):
+            decays = 0.0, 0.0
             slopes = with_ridges(slopes, eta, coupled, self.local.reach(cohort.rows.shape[1]))
         against = dict(zip(eta, clip_by_norm(slopes, self.clip_norm), strict=True))
         server = dict(state.server)
-        for section, strength in zip(hypernetworks.NETWORKS, self.ridges(start), strict=True):
+        for section, strength in zip(hypernetworks.NETWORKS, decays, strict=True):
             weights, memory = adamw(
                 part(server, section),
                 part(against, section),

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from latecomer.models.engine.hyperparameters import count, number, size
 from latecomer.models.engine.local_steps import LocalSGD
-from latecomer.models.engine.method import Finish, Method, Predictor, Start, predict_with
+from latecomer.models.engine.method import Deterministic, Finish, Predictor, Start, predict_with
 from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.trained_newcomers import FineTuned
@@ -34,7 +34,7 @@ from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlobalWeights(Method, ABC):
+class GlobalWeights(Deterministic, ABC):
     """Global weights, sent to everyone and moved by the cohort's mean change."""
 
     def init(self, task: Task, clients: Clients, first: Cohort, generator: Generator) -> State:
@@ -59,19 +59,6 @@ class GlobalWeights(Method, ABC):
     def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Return what serves a client that never trained; by default the global model."""
         return predict_with(task, part(state.server, "target"))
-
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        """Return :meth:`newcomers_model`."""
-        self.refuse_predictor(predictor)
-        return self.newcomers_model(task, state, support)
 
 
 @dataclass(frozen=True, kw_only=True)

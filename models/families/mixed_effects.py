@@ -16,12 +16,12 @@ from torch import Generator, Tensor
 
 from latecomer.models.engine.hyperparameters import number
 from latecomer.models.engine.local_steps import LocalSGD
-from latecomer.models.engine.method import Context, Finish, Method, Start
+from latecomer.models.engine.method import Context, Deterministic, Finish, Start
 from latecomer.models.engine.newcomers import Messages
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.task.client_axis import Entropy
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import Params, State, gather, repeat
+from latecomer.models.task.state import Params, State, gather, repeat, subtract
 from latecomer.models.task.task import Task
 
 _MODE_STEPS = 40
@@ -38,28 +38,6 @@ class Supports:
 
     x: Tensor
     one_hot: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """What clients add to the server's sums, one client on axis 0.
-
-    Attributes
-    ----------
-    curvature : Tensor
-        ``[c, D + 1, D + 1]``: bounds the objective's from above, the same for every class.
-    pull : Tensor
-        ``[c, C - 1, D + 1]``: coefficients times curvature, less the gradient.
-    scale : Tensor
-        ``[c, 2]``: curvature and pull of ``log tau``.
-    loss : Tensor
-        ``[c]``: mean cross-entropy on the client's samples at its own mode.
-    """
-
-    curvature: Tensor
-    pull: Tensor
-    scale: Tensor
-    loss: Tensor
 
 
 def supports(x: Tensor, y: Tensor, there: Tensor, n_classes: int) -> Supports:
@@ -145,8 +123,13 @@ def bounds(held: Supports, log_tau: Tensor) -> Tensor:
     return (gram - lent / size[:, None, None]) / 2
 
 
-def sums(held: Supports, coefficients: Tensor, log_tau: Tensor) -> Sums:
-    """Return what clients add to the server's sums at coefficients and ``log tau``.
+def sums(held: Supports, coefficients: Tensor, log_tau: Tensor) -> tuple[Params, Tensor]:
+    """Return what clients add to the server's sums at coefficients and ``log tau``, and losses.
+
+    Added are ``curvature [c, D + 1, D + 1]``, which bounds the objective's from above, the same for
+    every class; ``pull [c, C - 1, D + 1]``, coefficients times curvature less the gradient; and
+    ``scale [c, 2]``, curvature and pull of ``log tau``. A loss ``[c]`` is the mean cross-entropy on
+    a client's samples at its own mode.
 
     The curvature is Böhning's bound (1992): a softmax's Hessian is at most half the identity within
     the contrasts. The client's intercept is profiled out of it. That of ``log tau`` is the
@@ -170,14 +153,14 @@ def sums(held: Supports, coefficients: Tensor, log_tau: Tensor) -> Sums:
         loss = -(held.one_hot * logs).sum((1, 2)) / there.sum(1).clamp(min=1)
         pull = coefficients @ curvature - slope
         scales = torch.stack([known, known * log_tau - slope_scale], dim=1)
-    return Sums(curvature, pull, scales, loss)
+    return {"curvature": curvature, "pull": pull, "scale": scales}, loss
 
 
 _LEAST_LOG_TAU, _MOST_LOG_TAU = -6.0, 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummedBounds(Method, ABC):
+class SummedBounds(Deterministic, ABC):
     """A mixed model fitted by incremental bounds: clients send changes, the server holds sums.
 
     Attributes
@@ -220,22 +203,18 @@ class SummedBounds(Method, ABC):
         """Send coefficients and ``tau``; clients compute how their terms change."""
         b, log_tau = state.server["coefficients"], state.server["log_tau"]
         held = _supports(task, clients, cohort)
-        now, before = sums(held, b, log_tau), gather(state.clients, cohort.members)
+        now, loss = sums(held, b, log_tau)
+        before = gather(state.clients, cohort.members)
         heard = before["heard"]
-        old = bounds(held, before["log_tau"]) * heard[:, None, None]
-        changes = {
-            "curvature": now.curvature - old,
-            "pull": now.pull - before["pull"],
-            "scale": now.scale - before["scale"],
-        }
+        before["curvature"] = bounds(held, before["log_tau"]) * heard[:, None, None]
         own = {
-            "pull": now.pull,
-            "scale": now.scale,
+            "pull": now["pull"],
+            "scale": now["scale"],
             "log_tau": log_tau.expand(len(cohort)),
             "heard": torch.ones_like(heard),
         }
         sent = repeat({"coefficients": b, "log_tau": log_tau[None]}, len(cohort))
-        return Start(sent, own={"loss": now.loss}, memory=Finish(changes, own))
+        return Start(sent, own={"loss": loss}, memory=Finish(subtract(now, before), own))
 
     def objective(
         self, task: Task, params: Params, context: Context, batches: tuple[Samples, ...], step: int

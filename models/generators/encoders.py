@@ -13,11 +13,11 @@ from torch.nn import functional as F
 
 from latecomer.models.generators.unlabelled_encoders import (
     SET_ENCODERS,
+    OfCounts,
     reads_no_labels,
     set_encoder,
 )
 from latecomer.models.task import own_nets, targets
-from latecomer.models.task.clients import counted
 from latecomer.models.task.own_nets import of_this_thread
 from latecomer.models.task.state import Params
 from latecomer.models.task.targets import ConvNet, Shape
@@ -50,12 +50,15 @@ class Encoder(Protocol):
         """
 
 
+@dataclass(frozen=True, eq=False)
 class MeanEmbedding(ABC):
     """An embedding ``phi(x, y)`` of single samples; a descriptor is its mean over a set."""
 
-    @abstractmethod
+    net: nn.Module
+
     def initial(self, generator: Generator) -> Params:
         """Draw fresh weights from ``generator`` alone."""
+        return targets.initial(self.net, generator)
 
     @abstractmethod
     def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
@@ -74,34 +77,13 @@ class MeanEmbedding(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class OfCounts:
-    """An encoder of vectors that is given tokens: it sees their counts, see `counted`."""
-
-    of_vectors: Encoder
-    vocabulary: int
-
-    def initial(self, generator: Generator) -> Params:
-        """Draw fresh weights from ``generator`` alone."""
-        return self.of_vectors.initial(generator)
-
-    def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        """Return descriptors ``[c, dim]`` of sets ``x [c, b, T]``, ``y [c, b]``."""
-        return self.of_vectors(params, counted(x, self.vocabulary), y)
-
-
-@dataclass(frozen=True, eq=False)
 class LabelChannels(MeanEmbedding):
     """A net that sees the one-hot label as further input channels (images) or features (vectors).
 
     The skeleton ``net`` takes ``n_classes`` more of them than a sample has.
     """
 
-    net: nn.Module
     n_classes: int
-
-    def initial(self, generator: Generator) -> Params:
-        """Draw fresh weights from ``generator`` alone."""
-        return targets.initial(self.net, generator)
 
     def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Embed samples ``x [B, ...]``, ``y [B]``; returns ``[B, dim]``."""
@@ -129,7 +111,6 @@ class Own(MeanEmbedding):
     ``make`` makes it, with fresh weights, of what is ``asked``: ``(input_shape, n_classes, dim)``.
     """
 
-    net: nn.Module
     make: own_nets.Make
     asked: tuple[tuple[int, ...], int, int]
     dtype: torch.dtype
@@ -171,12 +152,6 @@ def _own(
 @dataclass(frozen=True, eq=False)
 class LabelLinear(MeanEmbedding):
     """One linear layer on the one-hot label; the input is ignored."""
-
-    layer: nn.Module
-
-    def initial(self, generator: Generator) -> Params:
-        """Draw fresh weights from ``generator`` alone."""
-        return targets.initial(self.layer, generator)
 
     def embed(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Embed labels ``y [B]``; returns ``[B, dim]``."""
@@ -239,7 +214,8 @@ def encoder(task: Task, dim: int) -> Encoder:
         return _own(task.make_encoder, asked, task.vocabulary, task.dtype)
     if task.vocabulary:
         vectors = replace(task, input_shape=(task.vocabulary,), vocabulary=0)
-        return OfCounts(encoder(vectors, dim), task.vocabulary)
+        of_vectors = encoder(vectors, dim)
+        return OfCounts(of_vectors, task.vocabulary)  # type: ignore[arg-type]  # it has labels
     name = task.encoder
     if name == "auto":
         name = "mlp" if len(task.input_shape) == 1 else "convnet"

@@ -206,7 +206,7 @@ class BatchAveraged:
 
 
 @dataclass(frozen=True, eq=False)
-class SetsOfCounts:
+class OfCounts:
     """An encoder of vectors that is given tokens: it sees their counts, see `counted`."""
 
     of_vectors: SetEncoder
@@ -218,7 +218,7 @@ class SetsOfCounts:
 
     def __call__(self, params: Mapping[str, Tensor], x: Tensor, y: Tensor | None = None) -> Tensor:
         """Return descriptors ``[c, dim]`` of sets ``x [c, b, T]``."""
-        return self.of_vectors(params, counted(x, self.vocabulary))
+        return self.of_vectors(params, counted(x, self.vocabulary), y)
 
 
 def _in_sets(x: Tensor, n_sets: int) -> Tensor:
@@ -303,8 +303,7 @@ def set_encoder_named(name: str, task: Task, dim: int, width: int = 200) -> SetE
     """
     if task.vocabulary:
         vectors = replace(task, input_shape=(task.vocabulary,), vocabulary=0)
-        named = set_encoder_named(name, vectors, dim, width)
-        return SetsOfCounts(named, task.vocabulary)
+        return OfCounts(set_encoder_named(name, vectors, dim, width), task.vocabulary)
     if name == "unit-deepsets":
         return deep_sets(task, dim, width, UnitDeepSets)
     return deep_sets(task, dim, width) if name == "deepsets" else SET_ENCODERS[name](task, dim)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from latecomer.models.engine.method import Personalization, Predictor
 from latecomer.models.engine.newcomers import NewcomersGet
@@ -71,17 +71,8 @@ class GLMM(SummedBounds):
         ),
     )
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Return the shared regression with the mode of the client's intercept."""
-        self.refuse_predictor(predictor)
         v, b = self._mode(task, state, support), state.server["coefficients"]
         q = contrasts(task.n_classes, b.device)
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.engine.method import Deterministic, Personalization, Predictor, predict_with
 from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.families.embedded_clients import EmbeddedClients
 from latecomer.models.task.clients import Samples
@@ -15,7 +15,7 @@ from latecomer.models.task.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class PFLEnsemble(EmbeddedClients):
+class PFLEnsemble(Deterministic, EmbeddedClients):
     """PFL-ensemble, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
 
     A new client is served the mean of the logits of all seen clients' models; its own data are not
@@ -39,17 +39,8 @@ class PFLEnsemble(EmbeddedClients):
         ("paper", "Models are our pFedHN's, whose departures it shares.", "not known"),
     )
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Return the mean of all seen clients' logits."""
-        self.refuse_predictor(predictor)
         n_clients = len(state.clients["embedding"])
 
         def predict(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from latecomer.models.engine.hyperparameters import size
-from latecomer.models.engine.method import Personalization, Predictor, predict_with
+from latecomer.models.engine.method import Deterministic, Personalization, Predictor, predict_with
 from latecomer.models.engine.newcomers import Messages, NewcomersGet, one_model
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.embedded_clients import EmbeddedClients
@@ -60,7 +60,7 @@ def proxy_a_distance(left: Tensor, right: Tensor, *, ridge: float = 1.0) -> tupl
 
 
 @dataclass(frozen=True, kw_only=True)
-class PFLNearest(EmbeddedClients):
+class PFLNearest(Deterministic, EmbeddedClients):
     """PFL-nearest, a baseline of OD-PFL (Amosy, Eyal, Chechik, 2021).
 
     A new client is served the model of the seen client at the smallest proxy A-distance between
@@ -112,17 +112,8 @@ class PFLNearest(EmbeddedClients):
         remembered = {"inputs": clients.inputs(rows), "n_inputs": kept}
         return State(state.server, {**state.clients, **remembered})
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
+    def newcomers_model(self, task: Task, state: State, support: Samples) -> Predictor:
         """Return the nearest seen client's model."""
-        self.refuse_predictor(predictor)
         return predict_with(task, self.own_model(task, state, self.nearest(state, support.x)))
 
     def nearest(self, state: State, x: Tensor) -> int:

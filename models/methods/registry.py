@@ -24,24 +24,15 @@ _ORDER = (
     *("flux", "feroma"),
 )
 _FOLDER = Path(__file__).parent
-# A method's name -> its module below this package.
-_FOUND = {
-    info.name.rpartition(".")[2]: info.name
-    for folder, prefix in (
-        *((_FOLDER, ""), (_FOLDER / "hypernetworks", "hypernetworks.")),
-        (_FOLDER / "profiled", "profiled."),
-    )
-    for info in iter_modules([str(folder)], prefix)
-    if not info.ispkg and info.name != "registry"
-}
-_NAMES = (*(name for name in _ORDER if name in _FOUND), *sorted(set(_FOUND) - set(_ORDER)))
+_FOUND = {info.name for info in iter_modules([str(_FOLDER)])} - {"registry"}
+_NAMES = (*(name for name in _ORDER if name in _FOUND), *sorted(_FOUND - {*_ORDER}))
 
 
 class _Registry(Mapping[str, "type[Method]"]):
     def __getitem__(self, name: str) -> "type[Method]":
         if name not in _FOUND:
             raise KeyError(name)
-        module = import_module(f"latecomer.models.methods.{_FOUND[name]}")
+        module = import_module(f"latecomer.models.methods.{name}")
         classes: list[type[Method]] = [
             one
             for one in vars(module).values()
@@ -83,7 +74,7 @@ def method_facts() -> Mapping[str, Mapping[str, Any]]:
 
 def file_of(name: str) -> Path:
     """Return the file of a built-in method."""
-    return _FOLDER / f"{_FOUND[name].replace('.', '/')}.py"
+    return _FOLDER / f"{name}.py"
 
 
 def known_names() -> tuple[str, ...]:

@@ -163,9 +163,7 @@ class DenseNet(StatelessNet):
         self, params: Mapping[str, Tensor], x: Tensor, kept: Tensor | None = None
     ) -> Tensor:
         """Apply the net with ``params`` to inputs ``x [B, ...]``, units ``kept`` as in `drop`."""
-        x = _hidden(params, x.flatten(1), self.hidden)
-        x = x if kept is None else drop(x, kept, self.dropout)
-        return F.linear(x, params["head.weight"], params["head.bias"])
+        return _dense(params, x.flatten(1), self.hidden, kept, self.dropout)
 
 
 def drop(x: Tensor, kept: Tensor, share: float) -> Tensor:
@@ -200,16 +198,19 @@ def _add_dense(net: nn.Module, widths: tuple[int, ...], n_out: int) -> Hidden:
     return tuple((f"{name}.weight", f"{name}.bias") for name in names)
 
 
-def _dense(params: Mapping[str, Tensor], x: Tensor, hidden: Hidden) -> Tensor:
-    x = _hidden(params, x, hidden)
-    return F.linear(x, params["head.weight"], params["head.bias"])
-
-
-def _hidden(params: Mapping[str, Tensor], x: Tensor, hidden: Hidden) -> Tensor:
+def _dense(
+    params: Mapping[str, Tensor],
+    x: Tensor,
+    hidden: Hidden,
+    kept: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Apply dense layers ``hidden`` and the head to vectors ``[B, D]``."""
     relu = _relu()
     for weight, bias in hidden:
         x = relu(F.linear(x, params[weight], params[bias]))
-    return x
+    x = x if kept is None else drop(x, kept, dropout)
+    return F.linear(x, params["head.weight"], params["head.bias"])
 
 
 def _relu() -> Callable[[Tensor], Tensor]:

@@ -14,7 +14,7 @@ METHOD = '''
 from dataclasses import dataclass
 from typing import ClassVar
 
-from latecomer.models.engine.method import Personalization, predict_with
+from latecomer.models.engine.method import Personalization
 from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.task.state import State, nest, part
 
@@ -40,10 +40,6 @@ class Median(AveragedWeights):
         old = part(state.server, "target")
         new = {key: old[key] + change.median(dim=0).values for key, change in uploads.items()}
         return State(nest("target", {**old, **new}), state.clients)
-
-    def personalize(self, task, state, support, *, predictor="deterministic", generator):
-        self.refuse_predictor(predictor)
-        return predict_with(task, part(state.server, "target"))
 '''
 SAY = """
 import sys

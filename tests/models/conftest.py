@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 
+from latecomer.models.task import targets
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.task import Task, make_task
 
@@ -67,6 +68,19 @@ def make_toy_task() -> Callable[[], Task]:
 def task(make_toy_task: Callable[[], Task]) -> Task:
     """Return a toy task of the test's own, whose net it may change."""
     return make_toy_task()
+
+
+@pytest.fixture
+def dropped(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
+    """The masks that nets were given so far, in order."""
+    seen, drop = list[torch.Tensor](), targets.drop
+
+    def watched(x: torch.Tensor, kept: torch.Tensor, share: float) -> torch.Tensor:
+        seen.append(kept)
+        return drop(x, kept, share)
+
+    monkeypatch.setattr(targets, "drop", watched)
+    return seen
 
 
 @pytest.fixture

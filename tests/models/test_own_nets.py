@@ -1,11 +1,11 @@
 """Target networks from outside: files that are run as they stand, and what is refused."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from formula_federation import Population
 from torch import Tensor
 
 from latecomer.models.engine.schedule import TrainConfig
@@ -62,7 +62,7 @@ def own_task(
 
 
 @pytest.fixture
-def pictures(make_population: Callable[..., Clients]) -> Callable[..., Clients]:
+def pictures(make_population: Population) -> Population:
     def made(side: int = 8, depth: int = 1) -> Clients:
         clients = make_population((12, 1, 7, 5), dtype=torch.float64)
         draw = torch.Generator().manual_seed(0)
@@ -74,7 +74,7 @@ def pictures(make_population: Callable[..., Clients]) -> Callable[..., Clients]:
 
 
 @pytest.fixture
-def texts(make_population: Callable[..., Clients]) -> Clients:
+def texts(make_population: Population) -> Clients:
     """Clients whose samples are six tokens, from 0 to 11."""
     clients = make_population((12, 1, 7, 5), dtype=torch.float64)
     draw = torch.Generator().manual_seed(0)
@@ -111,8 +111,8 @@ def test_examples_train_alike_on_both_paths_and_serve(
     path: str,
     shape: tuple[int, ...],
     name: str,
-    make_population: Callable[..., Clients],
-    pictures: Callable[..., Clients],
+    make_population: Population,
+    pictures: Population,
     texts: Clients,
 ) -> None:
     words = {"words": 12, "vocabulary": 12} if path.startswith("token") else {}
@@ -135,7 +135,7 @@ def test_examples_train_alike_on_both_paths_and_serve(
 
 @pytest.mark.parametrize("name", ["fedavg", "fedper", "knn_per", "pefll"])
 def test_a_copy_of_lenet_reaches_the_weights_of_the_built_in_one(
-    name: str, tmp_path: Path, pictures: Callable[..., Clients]
+    name: str, tmp_path: Path, pictures: Population
 ) -> None:
     clients = pictures(side=28)
     mine = own_task(written(tmp_path, LENET, "LeNet"), (1, 28, 28))
@@ -171,7 +171,7 @@ def test_a_copy_of_lenet_reaches_the_weights_of_the_built_in_one(
     ],
 )
 def test_layouts_of_pictures(
-    vectors: str, kept: bool, copied: bool, tmp_path: Path, pictures: Callable[..., Clients]
+    vectors: str, kept: bool, copied: bool, tmp_path: Path, pictures: Population
 ) -> None:
     """As they lie, with copies in place of views, or as copies in the plain layout."""
     code = LENET.replace("x.view(x.size(0), -1)", vectors)
@@ -399,7 +399,7 @@ class Net(nn.Module):
 
 @pytest.mark.parametrize("name", ["fedavg", "apfl", "pefll"])
 def test_a_net_that_looks_at_values_trains_client_by_client(
-    name: str, tmp_path: Path, make_population: Callable[..., Clients]
+    name: str, tmp_path: Path, make_population: Population
 ) -> None:
     task, method = own_task(written(tmp_path, BRANCHING), (6,)), make_method(name)
     assert task.one_by_one
@@ -488,9 +488,7 @@ def test_heads_that_methods_cannot_use(net: str, message: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["pefll", "pfedhn", "odpfl_hn"])
-def test_too_many_generated_weights_are_refused(
-    name: str, make_population: Callable[..., Clients]
-) -> None:
+def test_too_many_generated_weights_are_refused(name: str, make_population: Population) -> None:
     task = own_task(f"{NETWORKS}/feature_transformer.py:FeatureTransformer", (6,), width=4)
     clients = make_population((12, 1, 7), dtype=torch.float64)
     few = replace(task, generated_limit=task.n_parameters - 1)

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Generator
 
-from latecomer.models.engine.method import Personalization, Predictor, Start, predict_with
+from latecomer.models.engine.method import Personalization, Start
 from latecomer.models.engine.schedule import Cohort
 from latecomer.models.families.global_weights import AveragedWeights
 from latecomer.models.generators.encoders import encoder
 from latecomer.models.methods import METHODS, make_method
-from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State, part, repeat
 from latecomer.models.task.task import Task, make_task
 from latecomer.models.traffic import Traffic, random_population, traffic
@@ -113,17 +113,6 @@ class Twice(AveragedWeights):
         weights = part(state.server, "target")
         control = {"control": weights["head.bias"][:7] / 2}
         return Start(repeat(weights, len(cohort)), shared=weights | control)
-
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        return predict_with(task, part(state.server, "target"))
 
 
 def test_context_is_counted_and_nothing_twice() -> None:

@@ -5,16 +5,15 @@ from typing import Any
 
 import pytest
 import torch
-from formula_federation import image_task
+from formula_federation import image_task, kept_rounds, same
 from torch.nn import functional as F
 
 from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import Checkpoint, RoundLog, train
+from latecomer.models.engine.training import RoundLog, train
 from latecomer.models.methods import make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import targets
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.state import State
 
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
 HERE = torch.backends.mkldnn.is_available()
@@ -79,15 +78,9 @@ def test_local_steps_and_nothing_else_use_the_layout(images: Clients, layouts: l
 
 
 def test_a_resumed_training_is_the_training(images: Clients) -> None:
-    def trained(**rest: Any) -> State:
-        method = make_method("pefll")
-        return train(method, image_task(), images, CONFIG, seed=1, path="blocked", **rest)
-
-    kept: list[Checkpoint] = []
-    whole = trained(on_checkpoint=lambda found: kept.append(found.copy()))
-    rest = trained(resume=kept[0])
-    for name, value in whole.server.items():
-        assert torch.equal(rest.server[name], value), name
+    parts, how = (make_method("pefll"), image_task(), images, CONFIG), {"seed": 1}
+    whole, kept = kept_rounds(*parts, **how, path="blocked")
+    assert same(train(*parts, **how, path="blocked", resume=kept[0]), whole)
 
 
 def test_a_training_in_bfloat16_says_so(images: Clients) -> None:

@@ -1,11 +1,11 @@
 """Local steps that a GPU launches as one graph are those that Python launches, to the last bit."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from formula_federation import NEEDS_GPU
+from formula_federation import NEEDS_GPU, image_task, placed
 from torch import Tensor, nn
 
 from latecomer.eval.devices import claim
@@ -19,25 +19,16 @@ from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task, make_task
 
-GPU = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
-]
 GPU = torch.device("cuda")
 CONFIG = TrainConfig(rounds=6, cohort=5, local_steps=6, batch_size=4)
-TASK = make_task(
-    input_shape=(1, 8, 8), n_classes=4, hypernetwork={"hidden": 1, "width": 10, "spectral": False}
-)
+TASK = image_task()
 
 
 @pytest.fixture
 def there(images: Clients) -> Clients:
     """The noisy images on a GPU."""
     claim("cuda")
-    names = [one.name for one in fields(images) if isinstance(getattr(images, one.name), Tensor)]
-    return replace(
-        images, **{name: getattr(images, name).cuda() for name in names if name != "ids"}
-    )
+    return placed(images, GPU)
 
 
 def test_nothing_is_recorded_of_what_may_look_at_values() -> None:

@@ -7,12 +7,19 @@ is mixing its tensors with the host's. A GPU has a check of synchronisations of 
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import Any
 
 import pytest
 import torch
-from formula_federation import NEEDS_GPU, image_task, images
+from formula_federation import (
+    NEEDS_GPU,
+    VARIANTS,
+    dense_task,
+    image_task,
+    images,
+    kept_rounds,
+    placed,
+)
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -27,7 +34,7 @@ from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import targets
 from latecomer.models.task.clients import Clients, Minibatches
 from latecomer.models.task.state import State, move
-from latecomer.models.task.task import Task, make_task
+from latecomer.models.task.task import Task
 
 META, CUDA = torch.device("meta"), torch.device("cuda")
 # What is computed on the host by its nature, and why a round of theirs waits.
@@ -44,25 +51,11 @@ CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
 ON_META = TrainConfig(rounds=3, cohort=2, local_steps=3, batch_size=4)
 CASES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in METHODS),
-    ("per_fedavg", {"variant": "hessian_free"}),
-    ("pefll", {"posterior": "gaussian"}),
-    ("pfedhn", {"descriptors": "class_proportions"}),
+    *VARIANTS,
     ("pefll", {"posterior": "gaussian", "training_objective": "bound"}),
     ("odpfl_hn", {"training": "two_phase"}),
     ("odpfl_hn", {"encoder": "dss"}),
 ]
-
-
-def placed(clients: Clients, device: torch.device) -> Clients:
-    """Put all tensors but the names on a device; not by the constructor, which looks at sizes."""
-    there = object.__new__(Clients)
-    for one in fields(Clients):
-        value = getattr(clients, one.name)
-        moves = isinstance(value, Tensor) and one.name != "ids"
-        object.__setattr__(there, one.name, value.to(device) if moves else value)
-    # Asked for once, when a population reaches its device; a round does not ask again.
-    there.__dict__["sizes_on_host"] = clients.sizes_on_host
-    return there
 
 
 class Copies(TorchDispatchMode):
@@ -102,11 +95,7 @@ def without_looking_at_losses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
         yield looked
 
 
-def a_task_with_dropout() -> Task:
-    with torch.device("meta"):
-        net = targets.DenseNet((1, 8, 8), 4, dense=(12, 10), dropout=0.2)
-    size = {"hidden": 1, "width": 10}
-    return make_task(input_shape=(1, 8, 8), n_classes=4, target=net, hypernetwork=size)
+WITH_DROPOUT = dense_task((1, 8, 8), dropout=0.2, dtype=torch.float32)
 
 
 @pytest.mark.parametrize("path", ["vectorised", "serial"])
@@ -134,23 +123,16 @@ def test_so_does_a_round_in_bf16(name: str, path: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("path", ["vectorised", "serial"])
 @pytest.mark.parametrize("name", ["fedavg", "per_fedavg", "pefll"])
 def test_so_does_a_round_with_dropout(
-    name: str, path: str, monkeypatch: pytest.MonkeyPatch
+    name: str, path: str, monkeypatch: pytest.MonkeyPatch, dropped: list[Tensor]
 ) -> None:
-    dropped, drop = [], targets.drop
-
-    def seen(x: Tensor, kept: Tensor, share: float) -> Tensor:
-        dropped.append(kept)
-        return drop(x, kept, share)
-
-    monkeypatch.setattr(targets, "drop", seen)
-    look_at_a_round(name, {}, path, monkeypatch, task=a_task_with_dropout())
+    look_at_a_round(name, {}, path, monkeypatch, task=WITH_DROPOUT)
     assert len(dropped) >= ON_META.local_steps
 
 
 def test_masks_sent_with_the_rows_are_those_drawn_when_needed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task, clients = a_task_with_dropout(), images()
+    task, clients = WITH_DROPOUT, images()
     expected = Schedule(0, clients, CONFIG).cohort(2)
     with monkeypatch.context() as patch:
         patch.setattr(Clients, "device", property(lambda clients: META))
@@ -310,17 +292,9 @@ def test_a_round_does_not_synchronise_with_a_gpu(
 def test_stopping_and_going_on_changes_nothing(device: str) -> None:
     claim(device)
     clients, task = placed(images(), torch.device(device)), image_task()
-    method, kept = make_method("pefll"), []
-    whole = train(
-        method,
-        task,
-        clients,
-        CONFIG,
-        seed=0,
-        on_checkpoint=lambda found: kept.append(found.copy()),
-        path="vectorised",
-    )
-    after = train(method, task, clients, CONFIG, seed=0, resume=kept[0], path="vectorised")
+    parts = make_method("pefll"), task, clients, CONFIG
+    whole, kept = kept_rounds(*parts, seed=0, path="vectorised")
+    after = train(*parts, seed=0, resume=kept[0], path="vectorised")
     for key, value in whole.server.items():
         assert value.device.type == device
         assert torch.equal(after.server[key], value)

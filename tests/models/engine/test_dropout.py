@@ -1,58 +1,40 @@
 """Dropout: whose masks, when they act, and that both paths see the same ones."""
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
+from formula_federation import Population, dense_task, model_of, quick
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from latecomer.models.engine.method import Context
 from latecomer.models.engine.schedule import Schedule, TrainConfig, units_kept
 from latecomer.models.engine.training import train
-from latecomer.models.methods import METHODS, make_method
+from latecomer.models.methods import METHODS
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import targets
-from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import part
-from latecomer.models.task.targets import DenseNet
-from latecomer.models.task.task import Task, make_task
+from latecomer.models.task.task import make_task
 
 CONFIG = TrainConfig(rounds=3, cohort=4, local_steps=5, batch_size=4)
 SIZES = (3, 20, 7, 11, 5, 1, 9)
-Population = Callable[..., Clients]
 
 
-def make(dropout: float = 0.2, dtype: torch.dtype = torch.float64) -> Task:
-    with torch.device("meta"):
-        net = DenseNet((6,), 4, dense=(12, 10), dropout=dropout)
-    return make_task(
-        input_shape=(6,),
-        n_classes=4,
-        target=net,
-        hypernetwork={"hidden": 1, "width": 10},
-        dtype=dtype,
-    )
+make = partial(dense_task, dropout=0.2)
 
 
 def test_masks_reach_the_net_bit_for_bit_whatever_the_path(
-    make_population: Population, monkeypatch: pytest.MonkeyPatch
+    make_population: Population, dropped: list[Tensor]
 ) -> None:
-    seen: list[Tensor] = []
-    drop = targets.drop
-
-    def spy(x: Tensor, kept: Tensor, share: float) -> Tensor:
-        seen.append(kept)
-        return drop(x, kept, share)
-
-    monkeypatch.setattr(targets, "drop", spy)
     clients, task = make_population(SIZES, dtype=torch.float64), make()
     masks = []
     for path, size in (("serial", None), ("vectorised", None), ("vectorised", 2)):
-        seen.clear()
+        dropped.clear()
         train(FedAvg(), task, clients, CONFIG, seed=4, path=path, chunk_size=size)
-        found = torch.stack(seen)
+        found = torch.stack(dropped)
         if path == "serial":
             found = found.view(3, 4, 5, 4, 10)  # round, client, step, sample, unit
         elif size is None:
@@ -94,7 +76,7 @@ def test_a_mask_belongs_to_seed_round_client_and_step_alone(make_population: Pop
 def test_units_are_dropped_with_the_probability_of_the_net() -> None:
     import numpy as np
 
-    kept = units_kept(np.random.default_rng(0), make(0.2), 50, 200)
+    kept = units_kept(np.random.default_rng(0), make(), 50, 200)
     share = kept.double().mean(dim=(0, 1))  # 10,000 draws for each of ten units: sd 0.004
     assert float((share - 0.8).abs().max()) < 0.016
     # Unscaled in evaluation: the mean over masks of what a unit passes on is the unit.
@@ -126,32 +108,21 @@ def test_a_step_is_the_gradient_of_the_thinned_net(make_population: Population) 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_nothing_is_dropped_in_serving_but_by_fine_tuning(
-    make_population: Population, name: str, monkeypatch: pytest.MonkeyPatch
+    make_population: Population, name: str, dropped: list[Tensor]
 ) -> None:
     clients, task = make_population(), make(dtype=torch.float32)
-    quick = {"novel_rounds": 2, "novel_steps": 3, "finetune_steps": 3}
-    known = METHODS[name].__dataclass_fields__
-    method = make_method(name, **{k: v for k, v in quick.items() if k in known})
+    method = quick(name)
     state = train(method, task, clients, replace(CONFIG, rounds=2), seed=0)
-    calls = []
-    drop = targets.drop
-
-    def spy(x: Tensor, kept: Tensor, share: float) -> Tensor:
-        calls.append(len(x))
-        return drop(x, kept, share)
-
-    monkeypatch.setattr(targets, "drop", spy)
     novel = make_population(seed=1)
     support, x = novel.support_of(0), novel.query_of(0).x
     logits, tuned = [], []
     for _ in range(2):
-        draw = torch.Generator().manual_seed(3)
-        calls.clear()
-        predict = method.personalize(task, state, support, generator=draw)
-        tuned.append(len(calls))
-        calls.clear()
+        dropped.clear()
+        predict = model_of(method, task, state, support, seed=3)
+        tuned.append(len(dropped))
+        dropped.clear()
         logits.append(predict(x))
-        assert not calls
+        assert not dropped
     assert torch.equal(*logits)
     fine_tunes = method.personalization in ("finetune", "local", "embedding")
     assert tuned[0] == tuned[1]

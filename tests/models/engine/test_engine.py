@@ -1,12 +1,12 @@
 """The training loop: determinism, weighting, client state, divergence."""
 
 import pickle
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
 import torch
+from formula_federation import Population
 from torch import Tensor
 
 from latecomer.models.engine.local_steps import LocalSGD
@@ -21,16 +21,14 @@ from latecomer.models.task.task import Task
 CONFIG = TrainConfig(rounds=3, cohort=3, local_steps=4, batch_size=5)
 
 
-def test_log_after_every_round(task: Task, make_population: Callable[..., Clients]) -> None:
+def test_log_after_every_round(task: Task, make_population: Population) -> None:
     logs: list[RoundLog] = []
     train(FedAvg(), task, make_population(), CONFIG, seed=0, on_round=logs.append)
     assert [log.round for log in logs] == [0, 1, 2]
     assert 0.5 < logs[0].loss < 3
 
 
-def test_divergence_names_method_round_and_client(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
+def test_divergence_names_method_round_and_client(task: Task, make_population: Population) -> None:
     with pytest.raises(DivergedError) as caught:
         train(FedAvg(local_lr=1e38), task, make_population(), CONFIG, seed=0)
     error = caught.value
@@ -44,9 +42,7 @@ def test_divergence_names_method_round_and_client(
     assert (again.method, again.round, again.client) == ("fedavg", 0, error.client)
 
 
-def test_unlabelled_training_clients_are_refused(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
+def test_unlabelled_training_clients_are_refused(task: Task, make_population: Population) -> None:
     clients = replace(make_population(), labelled=False)
     with pytest.raises(ValueError, match="clients must be labelled to train on"):
         train(FedAvg(), task, clients, CONFIG, seed=0)
@@ -110,7 +106,7 @@ class Probe(Method):
 
 
 def test_contexts_batches_and_client_state_reach_a_foreign_method(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     Probe.seen.clear()
     clients = make_population()

@@ -1,11 +1,12 @@
 """Clients that train side by side get what each would alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from formula_federation import Population, dense_task, generator, model_of, quick
 
 from latecomer.models.engine.fine_tuning import BESIDE
 from latecomer.models.engine.method import Method
@@ -15,10 +16,8 @@ from latecomer.models.families.trained_newcomers import TrainedNewcomers
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
-from latecomer.models.task.targets import DenseNet
-from latecomer.models.task.task import Task, make_task
+from latecomer.models.task.task import Task
 
-SHORT = {"finetune_steps": 7, "novel_steps": 7, "novel_rounds": 3}
 VARIANTS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS]
 VARIANTS += [
     ("fedrep", {"head_layers": 0}),
@@ -35,16 +34,10 @@ NIGHTLY = pytest.mark.nightly
 def trained(
     name: str, settings: dict[str, Any], task: Task, clients: Clients
 ) -> tuple[Method, State]:
-    fitted = "descriptors" not in settings
-    legal = {key: value for key, value in SHORT.items() if fitted and hasattr(METHODS[name], key)}
-    method = make_method(name, **legal | settings)
+    method = quick(name, 5, **settings)
     # Two rounds of two: some clients have never been drawn.
     config = TrainConfig(rounds=2, cohort=2, local_steps=3, batch_size=6)
     return method, train(method, task, clients, config, seed=0)
-
-
-def generators(n: int) -> list[torch.Generator]:
-    return [torch.Generator().manual_seed(number) for number in range(n)]
 
 
 def logits_of(
@@ -59,20 +52,13 @@ def logits_of(
     supports = [clients.support_of(index) for index in range(len(clients))]
     x = clients.query_of(0).x
     if not alone:
-        draws = generators(len(clients))
+        draws = map(generator, range(len(clients)))
         how = {"predictor": method.predictors[0], "generators": draws}
         task = replace(task, together=True)
         models = [*method.serve_each(task, state, members, supports, **how)]
         return torch.stack([model(x) for model in models])
-    served = []
-    for member, support, draw in zip(members, supports, generators(len(clients)), strict=True):
-        how = {"predictor": method.predictors[0], "generator": draw}
-        if member is None:
-            model = method.personalize(task, state, support, **how)
-        else:
-            model = method.serve(task, state, member, support, **how)
-        served.append(model(x))
-    return torch.stack(served)
+    each = enumerate(zip(supports, members, strict=True))
+    return torch.stack([model_of(method, task, state, *one, seed=seed)(x) for seed, one in each])
 
 
 # Without dropout less happens: a landing tries one method of a kind so, and all with it.
@@ -86,13 +72,9 @@ DROPPING = [
 
 @pytest.mark.parametrize(("name", "settings", "dropout"), DROPPING)
 def test_company_changes_nobody(
-    make_population: Callable[..., Clients], name: str, settings: dict[str, Any], dropout: float
+    make_population: Population, name: str, settings: dict[str, Any], dropout: float
 ) -> None:
-    net = DenseNet((6,), 4, dense=(12, 10), dropout=dropout)
-    small = {"hidden": 1, "width": 20}
-    task = make_task(
-        input_shape=(6,), n_classes=4, target=net, hypernetwork=small, dtype=torch.float64
-    )
+    task = dense_task(dropout=dropout)
     clients = make_population(SIZES, dtype=torch.float64)
     method, state = trained(name, settings, task, clients)
     for members in ([None] * 6, [*range(6)], [0, None, 2, None, None, 5]):
@@ -102,7 +84,7 @@ def test_company_changes_nobody(
         torch.testing.assert_close(*both, rtol=0, atol=1e-9)
 
 
-def test_more_than_go_side_by_side(make_population: Callable[..., Clients], task: Task) -> None:
+def test_more_than_go_side_by_side(make_population: Population, task: Task) -> None:
     clients = make_population((4,) * (2 * BESIDE + 3))
     method, state = trained("fedavg_ft", {}, task, clients)
     members = [None] * len(clients)

@@ -1,16 +1,14 @@
 """Populations that grow while a method trains."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from formula_federation import same
+from formula_federation import Population, model_of, same
 
 from latecomer.models.engine.schedule import Schedule
 from latecomer.models.engine.training import TrainConfig, admit, subset, train, train_on
 from latecomer.models.methods import METHODS, make_method
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
@@ -19,7 +17,7 @@ TWO = replace(CONFIG, rounds=2)
 
 
 def test_a_subset_holds_the_clients_asked_for_in_that_order(
-    make_population: Callable[..., Clients],
+    make_population: Population,
 ) -> None:
     clients = make_population(sizes=(5, 6, 7, 8))
     chosen = subset(clients, [3, 1])
@@ -31,7 +29,7 @@ def test_a_subset_holds_the_clients_asked_for_in_that_order(
 
 @pytest.mark.parametrize("name", ["fedavg", "pefll", "fedper", "pfedhn"])
 def test_training_on_goes_on_where_training_stopped(
-    name: str, task: Task, make_population: Callable[..., Clients]
+    name: str, task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), make_method(name)
     whole = train(method, task, clients, CONFIG, seed=3)
@@ -42,7 +40,7 @@ def test_training_on_goes_on_where_training_stopped(
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_method_takes_in_clients_and_leaves_the_others_as_they_are(
-    name: str, task: Task, make_population: Callable[..., Clients]
+    name: str, task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), make_method(name)
     config = replace(CONFIG, rounds=1)
@@ -53,16 +51,12 @@ def test_every_method_takes_in_clients_and_leaves_the_others_as_they_are(
         assert len(value) == 8
         assert torch.equal(value[:6], before.clients[key])
     after = train_on(method, task, grown, clients, config, seed=0, first_round=1, joined=[6, 7])
-    generator = torch.Generator().manual_seed(0)
-    predictor = method.predictors[0]
-    model = method.serve(
-        task, after, 7, clients.support_of(7), predictor=predictor, generator=generator
-    )
+    model = model_of(method, task, after, clients.support_of(7), 7)
     assert model(clients.query_of(7).x).shape == (8, 4)
 
 
 def test_what_joins_comes_from_the_joining_clients_data(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients = make_population()
     method = make_method("pfedhn", descriptors="class_proportions")
@@ -72,7 +66,7 @@ def test_what_joins_comes_from_the_joining_clients_data(
 
 
 def test_tables_that_cannot_grow_are_refused_in_one_line(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients = make_population(sizes=(12,) * 7 + (40,))
     method = make_method("pfl_nearest")
@@ -82,7 +76,7 @@ def test_tables_that_cannot_grow_are_refused_in_one_line(
     assert "\n" not in str(found.value)
 
 
-def test_clients_that_join_train_first(task: Task, make_population: Callable[..., Clients]) -> None:
+def test_clients_that_join_train_first(task: Task, make_population: Population) -> None:
     schedule = Schedule(0, make_population(), CONFIG)
     for number in range(20):
         plain = schedule.cohort(number).members.tolist()
@@ -92,9 +86,7 @@ def test_clients_that_join_train_first(task: Task, make_population: Callable[...
         assert with_both[2] == next(member for member in plain if member not in (7, 2))
 
 
-def test_more_clients_than_places_are_refused(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
+def test_more_clients_than_places_are_refused(task: Task, make_population: Population) -> None:
     clients, method = make_population(), make_method("fedavg")
     state = train(method, task, clients, TWO, seed=0)
     with pytest.raises(ValueError, match=r"joined must be at most rounds x cohort = 6 clients"):

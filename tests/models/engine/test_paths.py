@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import image_task
 from torch import Tensor, nn
 
 from latecomer.models.engine.vectorised import choose_path
@@ -30,10 +31,6 @@ class Mixed(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         made: Tensor = self.head(self.body(x.flatten(1)).double())
         return made
-
-
-def image_task(dtype: torch.dtype = torch.float32, target: str | nn.Module = "auto") -> Task:
-    return make_task(input_shape=(1, 8, 8), n_classes=4, target=target, dtype=dtype)
 
 
 def test_auto_follows_the_device() -> None:

@@ -1,16 +1,16 @@
 """Phases and stages: which weights train when, and that nothing else moves."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
 import torch
-from torch import Generator, Tensor
+from formula_federation import Population
+from torch import Tensor
 
 from latecomer.models.engine.fine_tuning import Tuning, tune_each
 from latecomer.models.engine.local_steps import LocalSGD
-from latecomer.models.engine.method import Context, Predictor
+from latecomer.models.engine.method import Context
 from latecomer.models.engine.schedule import (
     Cohort,
     Phase,
@@ -22,9 +22,9 @@ from latecomer.models.engine.schedule import (
 )
 from latecomer.models.engine.training import train
 from latecomer.models.families.global_weights import AveragedWeights
-from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.heads import body_names, features, head_names, join, layers
-from latecomer.models.task.state import Params, State, part
+from latecomer.models.task.state import Params, State
 from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=5, cohort=2, local_steps=4, batch_size=5)
@@ -77,21 +77,8 @@ class Layered(AveragedWeights):
         assert moved == ({"head"} if cohort.phase == "head" else {"dense1", "dense2", "head"})
         return super().aggregate(task, state, cohort, start, uploads)  # type: ignore[arg-type]
 
-    def personalize(
-        self,
-        task: Task,
-        state: State,
-        support: Samples,
-        *,
-        predictor: str = "deterministic",
-        generator: Generator,
-    ) -> Predictor:
-        return lambda x: task.logits(part(state.server, "target"), x)
 
-
-def test_the_engine_follows_phases_and_stages(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
+def test_the_engine_follows_phases_and_stages(task: Task, make_population: Population) -> None:
     Layered.steps.clear()
     Layered.phases_met.clear()
     train(Layered(), task, make_population(), CONFIG, seed=0)
@@ -101,16 +88,12 @@ def test_the_engine_follows_phases_and_stages(
     assert Layered.steps == head * 4 + both * 6
 
 
-def test_fewer_steps_than_stages_are_refused(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
+def test_fewer_steps_than_stages_are_refused(task: Task, make_population: Population) -> None:
     with pytest.raises(ValueError, match=r"at least 2 for layered, .*got 1$"):
         train(Layered(), task, make_population(), replace(CONFIG, local_steps=1), seed=0)
 
 
-def test_fewer_rounds_than_phases_are_refused(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
+def test_fewer_rounds_than_phases_are_refused(task: Task, make_population: Population) -> None:
     clients, phases = make_population(), Layered().phases(task)
     with pytest.raises(ValueError, match=r"rounds must be .* 2 for layered, .* 2 phases.*, got 1$"):
         refuse_few_rounds(phases, 1, "layered")
@@ -145,9 +128,7 @@ def test_features_are_what_the_head_is_given(task: Task) -> None:
     torch.testing.assert_close(features(foreign, params, x), own[:2](x).detach())
 
 
-def test_fine_tuning_a_part_leaves_the_rest(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
+def test_fine_tuning_a_part_leaves_the_rest(task: Task, make_population: Population) -> None:
     support = make_population().support_of(0)
     start = task.initial(torch.Generator().manual_seed(0))
 

@@ -1,30 +1,22 @@
 """Training that goes on from a checkpoint: the numbers of training that was never stopped."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from formula_federation import VARIANTS, Population, kept_rounds
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
-from latecomer.models.engine.training import Checkpoint, RoundLog, initial_state, one_round, train
+from latecomer.models.engine.training import RoundLog, initial_state, one_round, train
 from latecomer.models.methods import METHODS, make_method
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
 ROUNDS = 6
 CONFIG = TrainConfig(rounds=ROUNDS, cohort=3, local_steps=4, batch_size=4)
-VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    ("per_fedavg", {"variant": "hessian_free"}),
-    ("pefll", {"posterior": "gaussian"}),
-    ("pfedhn", {"descriptors": "class_proportions"}),
-    ("odpfl_hn", {"training": "two_phase"}),
-]
-CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS] + VARIANTS
-
-Population = Callable[..., Clients]
+CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS]
+CASES += [*VARIANTS, ("odpfl_hn", {"training": "two_phase"})]
 
 
 def same(left: State, right: State) -> None:
@@ -41,23 +33,13 @@ def test_resumed_training_is_uninterrupted_training(
     task: Task, make_population: Population, name: str, hyper: dict[str, Any]
 ) -> None:
     method, clients = make_method(name, **hyper), make_population()
-    kept: list[Checkpoint] = []
     whole_logs: list[RoundLog] = []
-    whole = train(
-        method,
-        task,
-        clients,
-        CONFIG,
-        seed=3,
-        on_round=whole_logs.append,
-        on_checkpoint=lambda found: kept.append(found.copy()),
-    )
+    parts = method, task, clients, CONFIG
+    whole, kept = kept_rounds(*parts, seed=3, on_round=whole_logs.append)
     assert [checkpoint.rounds_done for checkpoint in kept] == list(range(1, ROUNDS + 1))
     for stop in (1, 3, 4, 5, ROUNDS):
         logs: list[RoundLog] = []
-        rest = train(
-            method, task, clients, CONFIG, seed=3, on_round=logs.append, resume=kept[stop - 1]
-        )
+        rest = train(*parts, seed=3, on_round=logs.append, resume=kept[stop - 1])
         same(rest, whole)
         assert logs == whole_logs[stop:]
 
@@ -66,14 +48,11 @@ def test_resumed_training_is_uninterrupted_training(
 def test_no_round_overwrites_what_it_was_given(
     task: Task, make_population: Population, name: str, hyper: dict[str, Any]
 ) -> None:
-    method, clients = make_method(name, **hyper), make_population()
-    kept: list[Checkpoint] = []
-    train(
-        method, task, clients, CONFIG, seed=3, on_checkpoint=lambda found: kept.append(found.copy())
-    )
+    parts = make_method(name, **hyper), task, make_population(), CONFIG
+    _, kept = kept_rounds(*parts, seed=3)
     begun = kept[2]
     before = begun.copy()
-    train(method, task, clients, CONFIG, seed=3, resume=begun)
+    train(*parts, seed=3, resume=begun)
     same(begun.state, before.state)
 
 

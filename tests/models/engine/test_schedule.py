@@ -1,21 +1,20 @@
 """The schedule: from the seed alone, without replacement, within each client's own rows."""
 
-from collections.abc import Callable
 from dataclasses import astuple
 
 import numpy as np
 import pytest
 import torch
+from formula_federation import Population
 from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig, minibatches
-from latecomer.models.task.clients import Clients
 
 CONFIG = TrainConfig(rounds=4, cohort=3, local_steps=5, batch_size=4)
 
 
-def test_same_seed_same_draws_in_any_order(make_population: Callable[..., Clients]) -> None:
+def test_same_seed_same_draws_in_any_order(make_population: Population) -> None:
     clients = make_population((12, 3, 9, 4, 12, 5))
     forward, backward = Schedule(1, clients, CONFIG), Schedule(1, clients, CONFIG)
     there = [forward.cohort(number) for number in range(4)]
@@ -30,7 +29,7 @@ def test_same_seed_same_draws_in_any_order(make_population: Callable[..., Client
 
 @pytest.mark.parametrize("few", [0, 130, 2**16])
 def test_rounds_drawn_ahead_are_the_same_rounds(
-    monkeypatch: pytest.MonkeyPatch, make_population: Callable[..., Clients], few: int
+    monkeypatch: pytest.MonkeyPatch, make_population: Population, few: int
 ) -> None:
     monkeypatch.setattr("latecomer.models.engine.schedule._A_FEW", few)
     schedule = Schedule(1, make_population(), CONFIG)
@@ -42,7 +41,7 @@ def test_rounds_drawn_ahead_are_the_same_rounds(
             assert torch.equal(left, right)
 
 
-def test_seeds_and_rounds_differ(make_population: Callable[..., Clients]) -> None:
+def test_seeds_and_rounds_differ(make_population: Population) -> None:
     clients = make_population((12,) * 40)
     drawn = {
         tuple(Schedule(seed, clients, CONFIG).cohort(number).members.tolist())
@@ -52,7 +51,7 @@ def test_seeds_and_rounds_differ(make_population: Callable[..., Clients]) -> Non
     assert len(drawn) == 9
 
 
-def test_more_batches_a_step_leave_the_first_alone(make_population: Callable[..., Clients]) -> None:
+def test_more_batches_a_step_leave_the_first_alone(make_population: Population) -> None:
     schedule = Schedule(0, make_population(), CONFIG)
     one, two = schedule.cohort(2, 1), schedule.cohort(2, 2)
     assert torch.equal(one.members, two.members)
@@ -61,7 +60,7 @@ def test_more_batches_a_step_leave_the_first_alone(make_population: Callable[...
     assert not torch.equal(two.rows[:, :, 0], two.rows[:, :, 1])
 
 
-def test_rows_belong_to_their_client(make_population: Callable[..., Clients]) -> None:
+def test_rows_belong_to_their_client(make_population: Population) -> None:
     clients = make_population((12, 2, 9, 1, 4))
     for number in range(20):
         cohort = Schedule(3, clients, CONFIG).cohort(number, 2)
@@ -76,7 +75,7 @@ def test_rows_belong_to_their_client(make_population: Callable[..., Clients]) ->
             assert set(cohort.descriptor_rows[place].tolist()) <= own
 
 
-def test_clients_of_one_size_draw_for_themselves(make_population: Callable[..., Clients]) -> None:
+def test_clients_of_one_size_draw_for_themselves(make_population: Population) -> None:
     clients = make_population((12,) * 3)
     cohort = Schedule(0, clients, CONFIG).cohort(0)
     places = cohort.rows.flatten(1) - clients.support[cohort.members, :1]
@@ -86,12 +85,12 @@ def test_clients_of_one_size_draw_for_themselves(make_population: Callable[..., 
         assert not torch.equal(places[one], places[other])
 
 
-def test_descriptor_batch_is_no_training_batch(make_population: Callable[..., Clients]) -> None:
+def test_descriptor_batch_is_no_training_batch(make_population: Population) -> None:
     cohort = Schedule(0, make_population(), CONFIG).cohort(0)
     assert not torch.equal(cohort.descriptor_rows, cohort.rows[:, 0, 0])
 
 
-def test_every_client_is_drawn_about_equally_often(make_population: Callable[..., Clients]) -> None:
+def test_every_client_is_drawn_about_equally_often(make_population: Population) -> None:
     schedule = Schedule(0, make_population((4,) * 10), CONFIG)
     counts = torch.zeros(10)
     for number in range(500):
@@ -120,7 +119,7 @@ def test_minibatches_are_uniform() -> None:
     assert np.abs(np.bincount(drawn.ravel(), minlength=5) - 1600).max() < 155
 
 
-def test_refusals(make_population: Callable[..., Clients]) -> None:
+def test_refusals(make_population: Population) -> None:
     with pytest.raises(ValueError, match=r"cohort must be at most .* \(2\), got cohort=3"):
         Schedule(0, make_population((4, 4)), CONFIG)
     for seed in (-1, 2**63, 1.5, None, True):

@@ -1,17 +1,16 @@
 """Local SGD and server optimizers against torch's own, and the exact parts of their rules."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from formula_federation import Population
 from torch import Tensor
 
 from latecomer.models.engine import local_steps
 from latecomer.models.engine.fine_tuning import Tuning, tune_each
 from latecomer.models.engine.local_steps import LocalSGD, clip_by_norm, local_sgd
 from latecomer.models.engine.optimizers import adamw, adamw_memory, sgd, sgd_memory
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import Params
 from latecomer.models.task.task import Task
 
@@ -218,7 +217,7 @@ def test_server_sgd_is_torch_sgd() -> None:
 
 
 def test_fine_tuning_lowers_the_loss_and_follows_its_generator(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     support = make_population().support_of(0)
     start = task.initial(torch.Generator().manual_seed(0))

@@ -1,13 +1,12 @@
 """Clients in several threads: the numbers of one thread, whatever passes from hand to hand."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from formula_federation import same
+from formula_federation import Population, dense_task, generator, quick, same
 from torch import Tensor, nn
 
 from latecomer.models.engine.method import Method
@@ -27,10 +26,9 @@ from latecomer.models.task import targets
 from latecomer.models.task.clients import Clients
 from latecomer.models.task.own_nets import can_be_copied, of_this_thread
 from latecomer.models.task.state import State
-from latecomer.models.task.targets import DenseNet, build, gains_from_threads, multiplications
+from latecomer.models.task.targets import build, gains_from_threads, multiplications
 from latecomer.models.task.task import Task, make_task
 
-SHORT = {"finetune_steps": 4, "novel_steps": 4, "novel_rounds": 2}
 CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS]
 CASES += [("pefll", {"posterior": "gaussian"}), ("per_fedavg", {"variant": "hessian_free"})]
 SIZES = (3, 20, 7, 11, 5, 1)
@@ -43,12 +41,6 @@ def _small_nets_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "_WORTH_A_THREAD", 0)
 
 
-def with_dropout() -> Task:
-    net = DenseNet((6,), 4, dense=(12, 10), dropout=0.2)
-    small = {"hidden": 1, "width": 20}
-    return make_task(input_shape=(6,), n_classes=4, target=net, hypernetwork=small)
-
-
 def served(method: Method, task: Task, state: State, clients: Clients) -> list[Tensor]:
     """Predict with the models of seen clients and newcomers."""
     x, members = clients.query_of(0).x, [0, None, 2, None, None, 5]
@@ -58,21 +50,21 @@ def served(method: Method, task: Task, state: State, clients: Clients) -> list[T
         members,
         [clients.support_of(index) for index in range(len(clients))],
         predictor=method.predictors[0],
-        generators=[torch.Generator().manual_seed(index) for index in range(len(clients))],
+        generators=map(generator, range(len(clients))),
     )
     return [model(x) for model in models]
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_threads_change_no_bit(
-    make_population: Callable[..., Clients],
+    make_population: Population,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     settings: dict[str, Any],
 ) -> None:
-    task, clients = with_dropout(), make_population(SIZES)
-    legal = {key: value for key, value in SHORT.items() if hasattr(METHODS[name], key)}
-    method = make_method(name, **legal | settings)
+    task = dense_task(dropout=0.2, dtype=torch.float32)
+    clients = make_population(SIZES)
+    method = quick(name, **settings)
     found = []
     for count in (1, 2, 3):
         with client_threads(count):
@@ -100,7 +92,7 @@ class Watched(FedAvg):
 
 @pytest.mark.parametrize(("worth", "most"), [(0, 2), (10**9, 1)])
 def test_small_nets_stay_in_one_thread(
-    make_population: Callable[..., Clients],
+    make_population: Population,
     task: Task,
     monkeypatch: pytest.MonkeyPatch,
     worth: int,
@@ -138,7 +130,7 @@ class Locked(Own):
 
 
 @pytest.mark.parametrize("net", [Own, Locked])
-def test_networks_of_ones_own(make_population: Callable[..., Clients], net: type[Own]) -> None:
+def test_networks_of_ones_own(make_population: Population, net: type[Own]) -> None:
     task, clients = make_task(input_shape=(6,), n_classes=4, target=net), make_population(SIZES)
     assert can_be_copied(task.target) is (net is Own)
     found = []
@@ -160,9 +152,7 @@ def test_copies_share_what_is_held() -> None:
         assert copy.body is net.body
 
 
-def test_a_client_that_diverges_is_named(
-    make_population: Callable[..., Clients], task: Task
-) -> None:
+def test_a_client_that_diverges_is_named(make_population: Population, task: Task) -> None:
     clients = make_population(SIZES)
     x = clients.x.clone()
     x[clients.support[4]] = torch.nan

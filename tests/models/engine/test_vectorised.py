@@ -1,15 +1,25 @@
 """The vectorised path: the serial path's results, method by method and net by net."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
 import torch
-from formula_federation import NEEDS_GPU, apart, assert_alike, image_task, images, recorded_changes
+from formula_federation import (
+    NEEDS_GPU,
+    VARIANTS,
+    accuracy,
+    apart,
+    assert_alike,
+    image_task,
+    images,
+    placed,
+    recorded_changes,
+)
 from torch import Tensor, nn
 
 from latecomer.eval.devices import claim
-from latecomer.models.engine.method import Context, Predictor, predict_with
+from latecomer.models.engine.method import Context
 from latecomer.models.engine.schedule import Phase, Stage, TrainConfig
 from latecomer.models.engine.training import DivergedError, RoundLog, train
 from latecomer.models.families.global_weights import AveragedWeights
@@ -18,21 +28,14 @@ from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.task import client_axis, targets
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.heads import body_names, head_names
-from latecomer.models.task.state import Params, State, part, row, stack
+from latecomer.models.task.state import Params, row, stack
 from latecomer.models.task.targets import TARGETS
 from latecomer.models.task.task import Task, make_task
 
 CONFIG = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4)
-# Other variants whose objective or state differs from the defaults'.
-VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    ("per_fedavg", {"variant": "hessian_free"}),
-    ("pefll", {"posterior": "gaussian"}),
-    ("pfedhn", {"descriptors": "class_proportions"}),
-    ("fedprox", {"mu": 2.0}),
-    ("fedavg", {"clip_norm": 0.3}),
-]
+MORE = [*VARIANTS, ("fedprox", {"mu": 2.0}), ("fedavg", {"clip_norm": 0.3})]
 DEVICES = ["cpu", pytest.param("cuda", marks=NEEDS_GPU)]
-CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS] + VARIANTS
+CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS] + MORE
 CLIENTS, TASK = images(dtype=torch.float64), image_task(torch.float64)
 NEEDS_ONEDNN = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN"
@@ -40,11 +43,9 @@ NEEDS_ONEDNN = pytest.mark.skipif(
 
 
 def on(device: str, clients: Clients) -> Clients:
-    """Put all tensors but the names on a device, with float32 as exact as the name says."""
+    """Put clients on a device, with float32 as exact as the name says."""
     claim(device)
-    names = [one.name for one in fields(clients) if isinstance(getattr(clients, one.name), Tensor)]
-    there = {name: getattr(clients, name).to(device) for name in names if name != "ids"}
-    return replace(clients, **there)
+    return placed(clients, device)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -53,17 +54,9 @@ def test_three_rounds_in_double_precision(name: str, settings: dict[str, Any], d
     method, clients, logs = make_method(name, **settings), on(device, CLIENTS), []
     # The third step is the second with momentum: more repeat it.
     config = replace(CONFIG, local_steps=3)
+    how: dict[str, Any] = {"seed": 4, "on_round": logs.append}
     states = [
-        train(
-            method,
-            TASK,
-            clients,
-            config,
-            seed=4,
-            path=path,
-            chunk_size=size,
-            on_round=logs.append,
-        )
+        train(method, TASK, clients, config, path=path, chunk_size=size, **how)
         for path, size in (("serial", None), ("vectorised", None), ("vectorised", 2))
     ]
     assert_alike(states[0], states[1], 1e-9)
@@ -105,12 +98,7 @@ def test_accuracy_after_training_in_single_precision(name: str, settings: dict[s
     right = []
     for path in ("serial", "vectorised", "blocked"):
         state = train(method, task, clients, config, seed=0, path=path)
-        draw, found = torch.Generator().manual_seed(0), 0
-        for index in range(len(clients)):
-            query = clients.query_of(index)
-            predict = method.serve(task, state, index, clients.support_of(index), generator=draw)
-            found += int((predict(query.x).argmax(1) == query.labels()).sum())
-        right.append(found)
+        right.append(round(100 * accuracy(method, task, state, clients, seen=True)))
     assert right[0] > 60
     assert max(right) - right[0] <= 1
     assert right[0] - min(right) <= 1
@@ -214,9 +202,6 @@ class Outsider(AveragedWeights):
         loss = task.loss(params, batches[0].x, batches[0].labels())
         pull = 0.01 * (context.own["pull"] + context.shared["round"] + step)
         return loss + pull * params["head.weight"].square().sum()
-
-    def personalize(self, task: Task, state: State, support: Samples, **given: Any) -> Predictor:
-        return predict_with(task, part(state.server, "target"))
 
 
 def test_phases_stages_and_contexts() -> None:

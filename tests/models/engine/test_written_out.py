@@ -1,11 +1,11 @@
 """Dense cohorts whose gradients are written out: the serial path's results, method by method."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
 import torch
+from formula_federation import VARIANTS, Population, dense_task
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -28,28 +28,20 @@ from latecomer.models.task.task import Task, make_task
 
 CPU = torch.device("cpu")
 SIZES = (3, 20, 7, 11, 5, 1, 9)
-VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    ("per_fedavg", {"variant": "hessian_free"}),
-    ("pefll", {"posterior": "gaussian"}),
-    ("pefll", {"posterior": "gaussian", "training_objective": "bound"}),
-    ("pfedhn", {"descriptors": "class_proportions"}),
+BY_BOUND = {"posterior": "gaussian", "training_objective": "bound"}
+MORE: list[tuple[str, dict[str, Any]]] = [
+    *VARIANTS,
+    ("pefll", BY_BOUND),
     ("fedprox", {"mu": 2.0}),
     ("fedavg", {"clip_norm": 0.3}),
     ("ditto", {"clip_norm": 0.3, "lam": 3.0}),
     ("apfl", {"clip_norm": 0.3}),
     ("odpfl_hn", {"training": "two_phase"}),
 ]
-CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS] + VARIANTS
+CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in METHODS] + MORE
 # Batches of 4 are drawn from most clients; in batches of 32 everyone's samples are repeated.
 FEW, ALL = (TrainConfig(2, 5, 4, size) for size in (4, 32))
 NETS = {"dense": ((12, 10), 0.0), "dropout": ((12, 10), 0.2), "linear": ((), 0.0)}
-
-
-def dense_task(net: DenseNet) -> Task:
-    size = {"hidden": 1, "width": 10}
-    return make_task(
-        input_shape=(6,), n_classes=4, target=net, hypernetwork=size, dtype=torch.float64
-    )
 
 
 def needs_a_body(method: Method, task: Task, clients: Clients) -> bool:
@@ -69,14 +61,14 @@ def needs_a_body(method: Method, task: Task, clients: Clients) -> bool:
 )
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_two_rounds_in_double_precision(
-    make_population: Callable[..., Clients],
+    make_population: Population,
     name: str,
     settings: dict[str, Any],
     kind: str,
     config: TrainConfig,
 ) -> None:
     widths, dropout = NETS[kind]
-    task = dense_task(DenseNet((6,), 4, dense=widths, dropout=dropout))
+    task = dense_task(dense=widths, dropout=dropout)
     clients, logs = make_population(SIZES, dtype=torch.float64), []
     method = make_method(name, **settings)
     if kind == "linear" and needs_a_body(method, task, clients):
@@ -98,8 +90,7 @@ WRITTEN = ("fedavg", "fedprox", "ditto", "scaffold", "apfl", "pfedme", "per_feda
 
 def test_gradients_are_written_out_beside_their_objectives() -> None:
     assert all(make_method(name).written_out for name in (*WRITTEN, "glmm", "local", "pefll"))
-    name, settings = VARIANTS[2]
-    assert not make_method(name, **settings).written_out
+    assert not make_method("pefll", **BY_BOUND).written_out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +104,10 @@ class Steeper(FedProx):
 
 
 def test_an_inherited_gradient_is_of_another_objective(
-    make_population: Callable[..., Clients],
+    make_population: Population,
 ) -> None:
     assert not Steeper().written_out
-    task = dense_task(DenseNet((6,), 4, dense=(5,)))
+    task = dense_task(dense=(5,))
     clients = make_population(SIZES, dtype=torch.float64)
     states = [
         train(Steeper(), task, clients, FEW, seed=0, path=path) for path in ("serial", "vectorised")
@@ -130,23 +121,23 @@ class Own(DenseNet):
 
 
 def test_only_dense_nets_of_the_package_on_a_cpu_have_their_gradient_written_out() -> None:
-    task = dense_task(DenseNet((6,), 4, dense=(5,)))
+    task = dense_task(dense=(5,))
     assert has_written_slopes(task, CPU)
     assert not has_written_slopes(task, torch.device("cuda"))
     assert not has_written_slopes(replace(task, narrow=torch.bfloat16), CPU)
-    assert not has_written_slopes(dense_task(Own((6,), 4, dense=(5,))), CPU)
+    assert not has_written_slopes(replace(task, target=Own((6,), 4, dense=(5,))), CPU)
     assert not has_written_slopes(make_task(input_shape=(1, 8, 8), n_classes=4), CPU)
 
 
 def test_a_dense_cohort_trains_without_autograd(
-    make_population: Callable[..., Clients], monkeypatch: pytest.MonkeyPatch
+    make_population: Population, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*given: Any, **more: Any) -> None:
         raise AssertionError("went the other way")
 
     monkeypatch.setattr(vectorised, "cohort_sgd", never)
     monkeypatch.setattr(torch.autograd, "grad", never)
-    task = dense_task(DenseNet((6,), 4, dense=(5,)))
+    task = dense_task(dense=(5,))
     clients = make_population(SIZES, dtype=torch.float64)
     for name in WRITTEN:
         fixed = {"mixture": "fixed"} if name == "apfl" else {}

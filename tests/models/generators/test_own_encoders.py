@@ -1,18 +1,17 @@
 """Encoders from outside: what they are given, how they are drawn, and which are refused."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from formula_federation import Population
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.generators.encoders import encoder
 from latecomer.models.methods import make_method
 from latecomer.models.outside import import_encoder, import_target
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.task import Task, make_task
 
 NETWORKS = Path(__file__).resolve().parents[3] / "docs" / "examples" / "networks"
@@ -46,9 +45,7 @@ def own(folder: Path, *, init: str = "pass", forward: str = "return self.fc(x)")
     )
 
 
-def test_a_descriptor_is_the_mean_over_samples(
-    tmp_path: Path, make_population: Callable[..., Clients]
-) -> None:
+def test_a_descriptor_is_the_mean_over_samples(tmp_path: Path, make_population: Population) -> None:
     task = own(tmp_path)
     made = encoder(task, 5)
     params = made.initial(torch.Generator().manual_seed(1))
@@ -69,7 +66,7 @@ ZEROS = "[nn.init.zeros_(one) for one in self.fc.parameters()]"
 @pytest.mark.parametrize("init", ["pass", ZEROS])
 @pytest.mark.parametrize("name", ["pefll", "pefll_stochastic"])
 def test_methods_train_it(
-    name: str, init: str, tmp_path: Path, make_population: Callable[..., Clients]
+    name: str, init: str, tmp_path: Path, make_population: Population
 ) -> None:
     clients, method = make_population(dtype=torch.float64), make_method("pefll")
     if name == "pefll_stochastic":
@@ -83,7 +80,7 @@ def test_methods_train_it(
         assert not torch.equal(state.server[key], first.server[key])
 
 
-def test_it_is_given_tokens(make_population: Callable[..., Clients]) -> None:
+def test_it_is_given_tokens(make_population: Population) -> None:
     clients = make_population(dtype=torch.float64)
     draw = torch.Generator().manual_seed(0)
     texts = replace(clients, x=torch.randint(12, (len(clients.y), 6), generator=draw))

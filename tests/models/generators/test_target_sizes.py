@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from formula_federation import generator, images
+from formula_federation import accuracy, generator, images
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -24,7 +24,7 @@ from latecomer.models.generators.hypernetworks import (
     sized_hypernetwork,
 )
 from latecomer.models.methods import make_method
-from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, State, part, row
 from latecomer.models.task.task import Task, make_task
 from latecomer.models.traffic import Traffic, random_population, traffic, traffic_by_size
@@ -254,24 +254,11 @@ def test_every_size_learns() -> None:
     novel = pictures((12,) * 3, seed=7)
     state = train(method, task, seen, TrainConfig(50, 4, 5, 8), seed=0)
 
-    def accuracy(method: Method, clients: Clients, indices: range, known: bool) -> float:
-        right = total = 0
-        for index in indices:
-            support, query = clients.support_of(index), clients.query_of(index)
-            draw = generator(index)
-            predict = (
-                method.serve(task, state, index, support, generator=draw)
-                if known
-                else method.personalize(task, state, support, generator=draw)
-            )
-            right += int((predict(query.x).argmax(1) == query.labels()).sum())
-            total += len(query)
-        return right / total
-
     for place, name in enumerate(SIZES):
-        assert accuracy(method, seen, range(place, 12, 3), True) >= 0.85, name
+        own = range(place, 12, 3)
+        assert accuracy(method, task, state, seen, seen=True, indices=own) >= 0.85, name
         served: Any = replace(method, novel_size=name)  # type: ignore[call-arg]
-        assert accuracy(served, novel, range(3), False) >= 0.85, name
+        assert accuracy(served, task, state, novel, seen=False) >= 0.85, name
 
 
 def weights(size: str) -> int:

@@ -1,18 +1,16 @@
 """FedMA: matching finds permutations, and averaging after it does not care about them."""
 
-from collections.abc import Callable
 from itertools import permutations
 
 import pytest
 import torch
-from formula_federation import generator
+from formula_federation import Population, generator
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.families.matching import assign, match, reorder
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.fedma import FedMA
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.heads import layers
 from latecomer.models.task.state import Params, part
 from latecomer.models.task.task import Task, make_task
@@ -64,7 +62,7 @@ def test_layers_come_to_rest_from_below(task: Task) -> None:
     assert phases[2].stages[0].trained == ("head.weight", "head.bias")
 
 
-def test_without_swaps_or_rest_it_is_fedavg(make_population: Callable[..., Clients]) -> None:
+def test_without_swaps_or_rest_it_is_fedavg(make_population: Population) -> None:
     task = make_task(input_shape=(6,), n_classes=4, dtype=torch.float64)
     clients = make_population((3, 20, 7, 11, 5), dtype=torch.float64)
     method = FedMA(first_weights="shared", layerwise_share=0, local_lr=1e-3)

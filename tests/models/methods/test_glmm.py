@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from formula_federation import holding
 
 from latecomer.eval.datasets.readers.federations import FEDERATIONS, VERSION, read_federation
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.families.mixed_effects import contrasts, log_marginals, modes, supports
 from latecomer.models.methods import make_method
-from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.task import make_task
 
 FILE = Path(__file__).parents[2] / "golden" / "glmm_fits.json"
@@ -29,18 +30,8 @@ def clients_of(x, y, client):
     for place, own in enumerate(rows):
         table[place, : len(own)] = own
     inputs, sizes = torch.tensor(x, dtype=torch.float64), torch.tensor([len(own) for own in rows])
-    held, several = torch.tensor(table), inputs.std(0)
-    return Clients(
-        x=inputs,
-        y=torch.tensor(y),
-        support=held,
-        support_sizes=sizes,
-        query=held,
-        query_sizes=sizes,
-        ids=torch.arange(n),
-        mean=inputs.mean(0),
-        sd=several,
-    )
+    scale = {"mean": inputs.mean(0), "sd": inputs.std(0)}
+    return holding(inputs, torch.tensor(y), torch.tensor(table), sizes, **scale)
 
 
 def simulated():

@@ -1,12 +1,11 @@
 """pFedMe, kNN-Per and Hessian-free Per-FedAvg: their own rules."""
 
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from formula_federation import generator
+from formula_federation import Population, generator
 
 from latecomer.models.engine.method import Context
 from latecomer.models.engine.schedule import Schedule, TrainConfig
@@ -28,7 +27,7 @@ def exact() -> Task:
 
 
 def test_pfedme_moves_along_the_gradient_of_the_envelope(
-    make_population: Callable[..., Clients],
+    make_population: Population,
 ) -> None:
     # A linear net: the envelope of a loss with kinks has its minima at the kinks.
     exact = make_task(
@@ -55,7 +54,7 @@ def test_pfedme_moves_along_the_gradient_of_the_envelope(
 
 @pytest.mark.slow
 def test_pfedme_serves_seen_clients_what_they_kept_and_others_like_newcomers(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), PFedMe(local_lr=0.02)
     config = replace(CONFIG, rounds=2, cohort=2)
@@ -71,9 +70,7 @@ def test_pfedme_serves_seen_clients_what_they_kept_and_others_like_newcomers(
         assert torch.equal(served, newcomer) == (index not in drawn)
 
 
-def test_a_strong_tie_of_pfedme_holds_newcomers(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
+def test_a_strong_tie_of_pfedme_holds_newcomers(task: Task, make_population: Population) -> None:
     clients, support = make_population(), make_population(seed=1).support_of(0)
     state = train(PFedMe(), task, clients, CONFIG, seed=0)
     glob = task.logits(part(state.server, "target"), support.x)
@@ -87,7 +84,7 @@ def test_a_strong_tie_of_pfedme_holds_newcomers(
 
 
 def test_hessian_free_gradient_is_the_derivative_of_the_adapted_loss(
-    exact: Task, make_population: Callable[..., Clients]
+    exact: Task, make_population: Population
 ) -> None:
     clients = make_population(dtype=torch.float64)
     first, second = clients.support_of(0), clients.support_of(1)
@@ -114,7 +111,7 @@ def test_hessian_free_gradient_is_the_derivative_of_the_adapted_loss(
 
 
 def test_knn_per_trains_like_fedavg_on_what_it_does_not_hold_back(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, method = make_population((30, 12, 5, 2, 1)), KNNPer(local_lr=0.05)
     left = method.trained_on(clients)
@@ -131,7 +128,7 @@ def test_knn_per_trains_like_fedavg_on_what_it_does_not_hold_back(
 
 
 def test_what_knn_per_holds_back_moves_no_weight_but_the_choice(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, method = make_population((30,) * 8), KNNPer(local_lr=0.05)
     left = method.trained_on(clients)
@@ -154,7 +151,7 @@ def test_what_knn_per_holds_back_moves_no_weight_but_the_choice(
 
 
 def test_seen_clients_of_knn_per_lean_on_neighbours_though_the_global_model_fits_them(
-    make_population: Callable[..., Clients],
+    make_population: Population,
 ) -> None:
     """The model knows every sample that it was trained on by heart, and nothing else.
 
@@ -194,7 +191,7 @@ def test_seen_clients_of_knn_per_lean_on_neighbours_though_the_global_model_fits
 
 
 def test_knn_per_turns_to_neighbours_only_when_they_help(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients = make_population()
     support = make_population(seed=2).support_of(0)
@@ -217,7 +214,7 @@ def test_knn_per_turns_to_neighbours_only_when_they_help(
 
 
 def test_pfedme_serves_a_kept_theta_or_one_fitted_to_the_present_weights(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients = make_population()
     kept, refit = (make_method("pfedme", thetas=how, finetune_steps=4) for how in ("kept", "refit"))

@@ -1,12 +1,14 @@
 """Rounds of PeFLL and pFedHN against figures of their authors' code, in float64."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import formula_federation
 import pytest
 import torch
-from formula_federation import assert_like
+from formula_federation import assert_like, holding
 
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.optimizers import adamw_memory, sgd_memory
@@ -17,7 +19,7 @@ from latecomer.models.generators import hypernetworks
 from latecomer.models.methods.pefll import PeFLL
 from latecomer.models.methods.pfedhn import PFedHN
 from latecomer.models.task.clients import Clients
-from latecomer.models.task.state import Params, State, nest, part
+from latecomer.models.task.state import State, nest, part
 from latecomer.models.task.task import Task, make_task
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -40,13 +42,7 @@ def ours(name: str) -> str:
     return f"heads.{HEADS[short]}.{'weight' if made == 'weights' else 'bias'}.{kind}"
 
 
-def by_formula(shapes: dict[str, list[int]]) -> Params:
-    """Return the published tensors by their own names, ``.05 sin(.7310585786 j + .1 (i + 1))``."""
-    table: Params = {}
-    for i, (name, shape) in enumerate(shapes.items()):
-        j = torch.arange(1, torch.Size(shape).numel() + 1, dtype=torch.float64)
-        table[name] = (0.05 * torch.sin(0.7310585786 * j + 0.1 * (i + 1))).view(*shape)
-    return table
+by_formula = partial(formula_federation.by_formula, scale=0.05)  # published tensors, by their names
 
 
 def federation(n: int) -> Clients:
@@ -54,17 +50,7 @@ def federation(n: int) -> Clients:
     x = [torch.sin(0.0137 * j + 0.3 * c).view(SAMPLES, 3, SIDE, SIDE) for c in range(n)]
     y = [(2 * c + torch.arange(SAMPLES) % 2) % 10 for c in range(n)]
     rows, sizes = torch.arange(n * SAMPLES).view(n, SAMPLES), torch.full((n,), SAMPLES)
-    return Clients(
-        x=torch.cat(x),
-        y=torch.cat(y),
-        support=rows,
-        support_sizes=sizes,
-        query=rows,
-        query_sizes=sizes,
-        ids=torch.arange(n),
-        mean=torch.zeros((), dtype=torch.float64),
-        sd=torch.ones((), dtype=torch.float64),
-    )
+    return holding(torch.cat(x), torch.cat(y), rows, sizes)
 
 
 def cohort_of(clients: Clients, members: list[int]) -> Cohort:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from formula_federation import model_of, quick
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
@@ -9,29 +10,18 @@ from latecomer.models.methods import METHODS, make_method
 from latecomer.models.task.task import make_task
 from latecomer.models.traffic import random_population
 
-# Serving a newcomer by default takes up to thousands of steps.
-FEW = ("novel_steps", "finetune_steps", "novel_rounds")
-
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("shape", [(5,), (1, 8, 8)])
 def test_every_method_trains_and_serves_a_softmax_regression(name: str, shape: tuple[int, ...]):
-    cls = METHODS[name]
-    few = {key: 2 for key in FEW if key in cls.__dataclass_fields__}
-    few |= {"head_layers": 0} if name == "pfedhn_pc" else {}
-    method, task = (
-        make_method(name, **few),
-        make_task(
-            input_shape=shape, n_classes=3, target="linear", hypernetwork={"hidden": 1, "width": 8}
-        ),
-    )
+    method = quick(name, 2, **{"head_layers": 0} if name == "pfedhn_pc" else {})
+    size = {"hidden": 1, "width": 8}
+    task = make_task(input_shape=shape, n_classes=3, target="linear", hypernetwork=size)
     assert task.shapes == {"head.weight": (3, torch.Size(shape).numel()), "head.bias": (3,)}
     clients = random_population(task, 5)
     config = TrainConfig(rounds=3, cohort=2, local_steps=2, batch_size=3)
     state = train(method, task, clients, config, seed=0)
-    how = {"predictor": method.predictors[0], "generator": torch.Generator().manual_seed(0)}
-    model = method.personalize(task, state, clients.support_of(4), **how)
-    logits = model(clients.query_of(4).x)
+    logits = model_of(method, task, state, clients.support_of(4))(clients.query_of(4).x)
     assert logits.shape == (len(clients.query_of(4)), 3)
     assert bool(logits.isfinite().all())
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from formula_federation import generator
+from formula_federation import Population, accuracy, generator
 from torch import Tensor
 
 import latecomer.models.methods as package
@@ -22,7 +22,6 @@ from latecomer.models.engine.training import train
 from latecomer.models.families.embedded_clients import EmbeddedClients
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.registry import method_facts
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
 
@@ -87,7 +86,7 @@ Trained = Callable[[str], tuple[Method, State]]
 
 
 @pytest.fixture(scope="module")
-def short(make_toy_task: Callable[[], Task], make_population: Callable[..., Clients]) -> Trained:
+def short(make_toy_task: Callable[[], Task], make_population: Population) -> Trained:
     """Train a method for two rounds, once for all tests: serving leaves its state alone."""
     task = make_toy_task()
 
@@ -116,33 +115,18 @@ def test_numbers_of_numpy_are_kept_as_pythons() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_learns_and_serves_newcomers(
-    task: Task, make_population: Callable[..., Clients], name: str
-) -> None:
+def test_learns_and_serves_newcomers(task: Task, make_population: Population, name: str) -> None:
     seen = make_population((12,) * 16)
     novel = make_population((12,) * 8, seed=1)
     method = make_method(name, **QUICK[name])
     config = replace(CONFIG, rounds=ROUNDS.get(name, CONFIG.rounds))
     state = train(method, task, seen, config, seed=0)
-    for clients in (seen, novel):
-        right = total = 0
-        for index in range(len(clients)):
-            support, query = clients.support_of(index), clients.query_of(index)
-            predict = (
-                method.serve(task, state, index, support, generator=generator(index))
-                if clients is seen
-                else method.personalize(task, state, support, generator=generator(index))
-            )
-            right += int((predict(query.x).argmax(1) == query.labels()).sum())
-            total += len(query)
-        least = 0.85 if clients is seen else LEAST_ACCURACY.get(name, 0.85)
-        assert right / total >= least, (name, clients is seen, right / total)
+    assert accuracy(method, task, state, seen, seen=True) >= 0.85
+    assert accuracy(method, task, state, novel, seen=False) >= LEAST_ACCURACY.get(name, 0.85)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_training_follows_its_seed(
-    task: Task, make_population: Callable[..., Clients], name: str
-) -> None:
+def test_training_follows_its_seed(task: Task, make_population: Population, name: str) -> None:
     method, config = make_method(name, **QUICK[name]), replace(CONFIG, rounds=2)
 
     def tables(seed: int) -> dict[str, Tensor]:
@@ -160,7 +144,7 @@ def test_training_follows_its_seed(
 @pytest.mark.parametrize(("name", "settings", "parent", "own", "novel_too"), DEGENERATE)
 def test_a_degenerate_setting_is_the_parent(
     task: Task,
-    make_population: Callable[..., Clients],
+    make_population: Population,
     name: str,
     settings: dict[str, Any],
     parent: str,
@@ -187,7 +171,7 @@ def test_a_degenerate_setting_is_the_parent(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_clients_that_were_not_drawn_keep_their_state(
-    task: Task, make_population: Callable[..., Clients], name: str
+    task: Task, make_population: Population, name: str
 ) -> None:
     # The server's table of embeddings moves as a whole unless told otherwise.
     pfedhn = issubclass(METHODS[name], EmbeddedClients)
@@ -211,7 +195,7 @@ def test_clients_that_were_not_drawn_keep_their_state(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_serving_is_pure_and_follows_its_generator(
-    task: Task, make_population: Callable[..., Clients], short: Trained, name: str
+    task: Task, make_population: Population, short: Trained, name: str
 ) -> None:
     method, state = short(name)
     server = {key: value.clone() for key, value in state.server.items()}
@@ -231,7 +215,7 @@ def test_serving_is_pure_and_follows_its_generator(
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [1, 2, 12])
 def test_smallest_newcomers_are_served(
-    task: Task, make_population: Callable[..., Clients], short: Trained, name: str, size: int
+    task: Task, make_population: Population, short: Trained, name: str, size: int
 ) -> None:
     method, state = short(name)
     clients = make_population((size,), classes_per_client=1)
@@ -244,7 +228,7 @@ def test_smallest_newcomers_are_served(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_predictors_are_those_declared(
-    task: Task, make_population: Callable[..., Clients], short: Trained, name: str
+    task: Task, make_population: Population, short: Trained, name: str
 ) -> None:
     method, state = short(name)
     assert method.predictors == (PREDICTOR.get(name, "deterministic"),)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import Population, model_of, quick
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from latecomer.models.engine.schedule import TrainConfig, fewest_rounds
 from latecomer.models.engine.training import train
 from latecomer.models.methods import METHODS, make_method
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task, make_task
 
@@ -19,7 +19,6 @@ CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=2, batch_size=2)
 NEUTRAL = "z"
 # Sections of a round's weights and context, beside those that the states themselves name.
 IN_ROUNDS = {"own", "theta_i", "params", "shared", "target", "losses", "alpha"}
-FEW_STEPS = ("novel_rounds", "novel_steps", "finetune_steps")
 
 
 def chain(names: Sequence[str], head: str) -> Callable[[tuple[int, ...], int], nn.Module]:
@@ -51,19 +50,14 @@ def task_of(make: Callable[[tuple[int, ...], int], nn.Module]) -> Task:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_names_decide_nothing(make_population: Callable[..., Clients], name: str) -> None:
-    known = METHODS[name].__dataclass_fields__
-    method = make_method(name, **dict.fromkeys(known.keys() & FEW_STEPS, 1))
-    clients = make_population((8,) * 4)
+def test_names_decide_nothing(make_population: Population, name: str) -> None:
+    method, clients = quick(name, 1), make_population((8,) * 4)
 
     def trained(task: Task) -> tuple[State, Tensor]:
         config = replace(CONFIG, rounds=max(2, fewest_rounds(method.phases(task))))
         state, support = train(method, task, clients, config, seed=0), clients.support_of(0)
-        first, other = (torch.Generator().manual_seed(0) for _ in range(2))
-        by = method.predictors[0]
-        served = method.serve(task, state, 0, support, predictor=by, generator=first)
-        made = method.personalize(task, state, support, predictor=by, generator=other)
-        return state, torch.stack([served(support.x), made(support.x)])
+        served = [model_of(method, task, state, support, one)(support.x) for one in (0, None)]
+        return state, torch.stack(served)
 
     state, _ = trained(task_of(chain([NEUTRAL], "head")))
     sections = {part for key in (*state.server, *state.clients) for part in key.split(".")}
@@ -73,7 +67,7 @@ def test_names_decide_nothing(make_population: Callable[..., Clients], name: str
     assert torch.equal(plain, named)
 
 
-def test_the_one_name_that_is_taken_is_told(make_population: Callable[..., Clients]) -> None:
+def test_the_one_name_that_is_taken_is_told(make_population: Population) -> None:
     class Net(nn.Module):
         def __init__(self, input_shape: tuple[int, ...], n_out: int) -> None:
             super().__init__()

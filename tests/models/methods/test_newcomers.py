@@ -4,11 +4,12 @@ from typing import get_args
 
 import pytest
 import torch
+from formula_federation import model_of, quick
 
 from latecomer.models.engine.newcomers import Messages, NewcomersGet
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
-from latecomer.models.methods import METHODS, make_method
+from latecomer.models.methods import METHODS
 from latecomer.models.methods.registry import method_facts
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.heads import body_names
@@ -24,14 +25,12 @@ def served(task, make_population):
     """A method trained for a moment, and its function from support and inputs to logits."""
 
     def build(name):
-        method = make_method(name, **dict.fromkeys(method_facts()[name]["serving"], 3))
+        method = quick(name)
         state = train(method, task, make_population(), CONFIG, seed=0)
 
         def logits(support, x, state=state):
-            how = {"predictor": method.predictors[0]}
-            generator = torch.Generator().manual_seed(1)
             with torch.no_grad():
-                return method.personalize(task, state, support, generator=generator, **how)(x)
+                return model_of(method, task, state, support, seed=1)(x)
 
         return method, state, logits
 
@@ -81,8 +80,7 @@ def test_newcomers_get_what_is_declared(name, task, served, newcomers, make_popu
     apart, clients = logits(first, x) - logits(second, x), make_population()
 
     def seen(member):
-        how = {"predictor": method.predictors[0], "generator": torch.Generator()}
-        return method.serve(task, state, member, clients.support_of(member), **how)(x)
+        return model_of(method, task, state, clients.support_of(member), member)(x)
 
     match method.newcomers_get:
         case "the one model":

@@ -1,12 +1,11 @@
 """PeFLL: gradients by the chain rule, regularisers, standardisation, posteriors, serving."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from formula_federation import generator
+from formula_federation import Population, generator
 from torch import Tensor
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
@@ -56,7 +55,7 @@ def generated(task: Task, table: Params, support: Samples) -> Params:
 
 
 def test_one_round_equals_finite_differences_through_the_whole_encoder(
-    make_population: Callable[..., Clients],
+    make_population: Population,
 ) -> None:
     clients, task = make_population(dtype=torch.float64), tiny_task()
     method = PeFLL(clip_norm=1e9)
@@ -86,7 +85,7 @@ def test_one_round_equals_finite_differences_through_the_whole_encoder(
         )
 
 
-def test_regularisers_act_without_any_gradient(make_population: Callable[..., Clients]) -> None:
+def test_regularisers_act_without_any_gradient(make_population: Population) -> None:
     clients, task = make_population(dtype=torch.float64), tiny_task()
     method = PeFLL(server_lr=0.5, lambda_h=0.125, lambda_v=0.25)
     nothing = {key: torch.zeros_like(value) for key, value in random_deltas(task, 3).items()}
@@ -97,7 +96,7 @@ def test_regularisers_act_without_any_gradient(make_population: Callable[..., Cl
     assert method.local.weight_decay == 2 * method.lambda_theta == 5e-5
 
 
-def test_server_gradient_is_clipped_jointly(make_population: Callable[..., Clients]) -> None:
+def test_server_gradient_is_clipped_jointly(make_population: Population) -> None:
     clients, task = make_population(dtype=torch.float64), tiny_task()
     deltas = random_deltas(task, 3)
     _, free, _ = one_round(PeFLL(clip_norm=1e9), task, clients, deltas)
@@ -113,7 +112,7 @@ def test_server_gradient_is_clipped_jointly(make_population: Callable[..., Clien
 
 
 def test_standardisation_is_the_first_descriptors_and_stays(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), PeFLL(server_lr=0.05)
     first = Schedule(0, clients, CONFIG).cohort(0)
@@ -132,7 +131,7 @@ def test_standardisation_is_the_first_descriptors_and_stays(
 
 
 def test_descriptor_of_length_one_is_not_divided_by_zero(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), PeFLL(descriptor_dim=1)
     state = train(method, task, clients, CONFIG, seed=0)
@@ -141,7 +140,7 @@ def test_descriptor_of_length_one_is_not_divided_by_zero(
 
 
 def test_posterior_without_spread_is_deterministic_pefll(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients = make_population()
     sharp = PeFLL(posterior="gaussian", alpha_h=0.0, alpha_v=0.0, alpha_theta=0.0)
@@ -159,7 +158,7 @@ def test_posterior_without_spread_is_deterministic_pefll(
 
 @pytest.mark.parametrize("which", ["alpha_h", "alpha_v", "alpha_theta"])
 def test_every_variance_reaches_training_and_the_gibbs_predictor(
-    task: Task, make_population: Callable[..., Clients], which: str
+    task: Task, make_population: Population, which: str
 ) -> None:
     clients = make_population()
     alphas = {"alpha_h": 0.0, "alpha_v": 0.0, "alpha_theta": 0.0} | {which: 1e-2}
@@ -180,9 +179,7 @@ def test_every_variance_reaches_training_and_the_gibbs_predictor(
     assert not torch.equal(gibbs(1), mean)
 
 
-def test_target_noise_has_the_stated_variance(
-    task: Task, make_population: Callable[..., Clients]
-) -> None:
+def test_target_noise_has_the_stated_variance(task: Task, make_population: Population) -> None:
     clients = make_population()
     method = PeFLL(posterior="gaussian", alpha_h=0.0, alpha_v=0.0, alpha_theta=0.04)
     cohort = Schedule(0, clients, CONFIG).cohort(0)
@@ -196,7 +193,7 @@ def test_target_noise_has_the_stated_variance(
     assert float(noise.mean()) == pytest.approx(0, abs=0.01)
 
 
-def test_norms_are_exact(task: Task, make_population: Callable[..., Clients]) -> None:
+def test_norms_are_exact(task: Task, make_population: Population) -> None:
     clients = make_population((12, 3, 1))
     method = PeFLL(posterior="gaussian", alpha_h=0.1, alpha_v=0.2, alpha_theta=0.3)
     state = train(method, task, clients, CONFIG, seed=0)
@@ -219,7 +216,7 @@ def test_norms_are_exact(task: Task, make_population: Callable[..., Clients]) ->
 
 
 def test_serving_takes_the_whole_support_and_its_labels(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), PeFLL(server_lr=0.01)
     state = train(method, task, clients, CONFIG, seed=0)
@@ -237,7 +234,7 @@ def test_serving_takes_the_whole_support_and_its_labels(
 
 
 def test_a_ball_holds_mean_weights_wherever_they_are_made(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients = make_population((12, 3, 1))
     free = PeFLL(posterior="gaussian", alpha_h=0.0, alpha_v=0.0, alpha_theta=0.0)
@@ -263,7 +260,7 @@ def test_a_ball_holds_mean_weights_wherever_they_are_made(
 
 
 def test_training_starts_inside_the_ball_and_its_gradient_passes(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), PeFLL(posterior="gaussian", weight_radius=0.5)
     deltas = {k: v.float() for k, v in random_deltas(task, 3).items()}

@@ -1,18 +1,16 @@
 """Ditto and APFL: a global model that is FedAvg's, and what a client has beside it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from formula_federation import generator
+from formula_federation import Population, generator, kept_rounds, model_of
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
 from latecomer.models.families.global_weights import own_weights
 from latecomer.models.methods import make_method
 from latecomer.models.methods.apfl import mixed
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import part
 from latecomer.models.task.task import Task
 
@@ -23,7 +21,7 @@ SETTINGS = {"ditto": {"lam": 3.0}, "apfl": {"alpha": 0.7}}
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("clip", [0.3, 50.0])
 def test_the_global_model_is_fedavgs_whatever_the_own_weights_do(
-    task: Task, make_population: Callable[..., Clients], name: str, clip: float
+    task: Task, make_population: Population, name: str, clip: float
 ) -> None:
     clients, step = make_population(), {"local_lr": 0.05, "clip_norm": clip}
     method, fedavg = make_method(name, **step, **SETTINGS[name]), make_method("fedavg", **step)
@@ -36,7 +34,7 @@ def test_the_global_model_is_fedavgs_whatever_the_own_weights_do(
     ("name", "settings"), [("ditto", {"lam": 0}), ("apfl", {"alpha": 1, "mixture": "fixed"})]
 )
 def test_untied_newcomers_are_fine_tuned(
-    task: Task, make_population: Callable[..., Clients], name: str, settings: dict[str, float]
+    task: Task, make_population: Population, name: str, settings: dict[str, float]
 ) -> None:
     clients, support = make_population(), make_population(seed=1).support_of(0)
     logits = []
@@ -48,7 +46,7 @@ def test_untied_newcomers_are_fine_tuned(
 
 @pytest.mark.slow
 def test_a_stronger_tie_leaves_models_nearer_to_the_global_one(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, support = make_population(), make_population(seed=1).support_of(0)
     gaps = []
@@ -64,7 +62,7 @@ def test_a_stronger_tie_leaves_models_nearer_to_the_global_one(
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_client_that_never_trained_is_served_as_a_newcomer(
-    task: Task, make_population: Callable[..., Clients], name: str
+    task: Task, make_population: Population, name: str
 ) -> None:
     clients, method = make_population(), make_method(name, local_lr=0.05)
     config = replace(CONFIG, rounds=2)
@@ -74,32 +72,20 @@ def test_a_client_that_never_trained_is_served_as_a_newcomer(
     for index in range(8):
         support = clients.support_of(index)
         served, newcomer = (
-            serve(support.x)
-            for serve in (
-                method.serve(task, state, index, support, generator=generator()),
-                method.personalize(task, state, support, generator=generator()),
-            )
+            model_of(method, task, state, support, member)(support.x) for member in (index, None)
         )
         assert torch.equal(served, newcomer) == (index not in drawn)
 
 
 def test_alpha_moves_along_its_gradient_once_a_round_and_stays_a_share(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     # As if the clients had trained before: own and global weights differ.
     clients, config = make_population(dtype=torch.float64), replace(CONFIG, rounds=3)
     task = replace(task, target=task.target.to(torch.float64))
     method = make_method("apfl", local_lr=0.05)
-    states = []
-    train(
-        method,
-        task,
-        clients,
-        config,
-        seed=0,
-        on_checkpoint=lambda found: states.append(found.copy().state),
-    )
-    before, state = states[1], states[2]
+    _, (_, second, third) = kept_rounds(method, task, clients, config, seed=0)
+    before, state = second.state, third.state
     cohort = Schedule(0, clients, config).cohort(2)
     w, moved = part(before.server, "target"), 0
     for place, member in enumerate(cohort.members.tolist()):
@@ -119,7 +105,7 @@ def test_alpha_moves_along_its_gradient_once_a_round_and_stays_a_share(
     assert bool((fierce.clients["alpha"] != 0.5).any())
 
 
-def test_a_fixed_alpha_stays(task: Task, make_population: Callable[..., Clients]) -> None:
+def test_a_fixed_alpha_stays(task: Task, make_population: Population) -> None:
     clients, method = make_population(), make_method("apfl", alpha=0.25, mixture="fixed")
     begun = initial_state(method, task, clients, CONFIG, seed=0)
     state = train(method, task, clients, CONFIG, seed=0)

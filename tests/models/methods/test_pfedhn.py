@@ -1,17 +1,14 @@
 """pFedHN: whose embedding moves, and by how much."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from formula_federation import generator
+from formula_federation import Population, generator
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
 from latecomer.models.generators.hypernetworks import hypernetwork
 from latecomer.models.methods.pfedhn import PFedHN
 from latecomer.models.methods.pfedhn_pc import PFedHNPC
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State, part, row
 from latecomer.models.task.task import Task
 
@@ -19,7 +16,7 @@ CONFIG = TrainConfig(rounds=2, cohort=3, local_steps=4, batch_size=5)
 
 
 def test_a_seen_client_is_served_by_its_own_embedding(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), PFedHN(local_lr=0.05)
     state = train(method, task, clients, CONFIG, seed=0)
@@ -34,7 +31,7 @@ def test_a_seen_client_is_served_by_its_own_embedding(
 
 @pytest.mark.parametrize("rounds", [0, 15])
 def test_a_newcomer_fits_its_embedding_and_nothing_else(
-    task: Task, make_population: Callable[..., Clients], rounds: int
+    task: Task, make_population: Population, rounds: int
 ) -> None:
     clients = make_population()
     method = PFedHN(
@@ -67,7 +64,7 @@ def test_a_newcomer_fits_its_embedding_and_nothing_else(
 
 
 def test_a_personal_classifier_stays_with_its_client(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), PFedHNPC(local_lr=0.05, novel_rounds=12, novel_steps=5)
     state = train(method, task, clients, CONFIG, seed=0)
@@ -90,7 +87,7 @@ def test_a_personal_classifier_stays_with_its_client(
 
 
 def test_every_client_begins_with_a_head_of_its_own(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients = make_population((4,) * 60)
     state = initial_state(PFedHNPC(), task, clients, CONFIG, seed=0)
@@ -105,7 +102,7 @@ def test_every_client_begins_with_a_head_of_its_own(
 
 
 def test_a_head_of_all_layers_leaves_nothing_to_make(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     message = "^head_layers must be below the 3 layers of the target, .* got head_layers=3$"
     with pytest.raises(ValueError, match=message):
@@ -113,7 +110,7 @@ def test_a_head_of_all_layers_leaves_nothing_to_make(
 
 
 def test_a_warm_start_takes_the_seen_embedding_whose_model_fits_best(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients = make_population()
     method = PFedHN(local_lr=0.05, server_lr=0.05, novel_rounds=0, warm="nearest")

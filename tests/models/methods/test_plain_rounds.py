@@ -21,7 +21,7 @@ from latecomer.models.generators.hypernetworks import Hypernetwork
 from latecomer.models.generators.unlabelled_encoders import DeepSets
 from latecomer.models.methods import make_method
 from latecomer.models.methods.pfl_nearest import proxy_a_distance
-from latecomer.models.posteriors import Norms, strengths
+from latecomer.models.posteriors import strengths
 from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params, State, nest, part, row
 from latecomer.models.task.task import Task
@@ -297,8 +297,8 @@ def of_distances(key: str, path: str) -> Compared:
 
 def of_strengths(key: str, path: str) -> Compared:
     told = GOLDEN[key]
-    norms = Norms(*told["norms"], *[told["alpha"]] * 3)
-    found = strengths("bound", told["risk"], norms, n_clients=told["n"], n_samples=told["m"])
+    about = "bound", told["risk"], told["norms"], [told["alpha"]] * 3
+    found = strengths(*about, n_clients=told["n"], n_samples=told["m"])
     for name in ("hyper", "encoder", "theta"):
         yield name, apart([found[name]], [told[name]])
 

@@ -1,14 +1,23 @@
 """FLUX and FEROMA: rounds against figures of their authors' code, clusters, and edge cases."""
 
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import formula_federation
 import numpy as np
 import pytest
 import torch
-from formula_federation import a_task, assert_like, by_formula, cohort_of, federation, next_state
+from formula_federation import (
+    Population,
+    a_task,
+    by_formula,
+    cohort_of,
+    federation,
+    holding,
+    next_state,
+)
 from sklearn.cluster import DBSCAN
 from torch import Tensor
 
@@ -17,7 +26,7 @@ from latecomer.models.engine.training import subset, train, train_on
 from latecomer.models.families.client_profiles import ABSENT, knee, linked, moments
 from latecomer.models.methods import feroma, make_method
 from latecomer.models.task.clients import Clients, Samples
-from latecomer.models.task.state import Params, State, part, row
+from latecomer.models.task.state import State, part, row
 from latecomer.models.task.task import Task, make_task
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/published_rounds.json").read_text())
@@ -43,10 +52,7 @@ def after(method: Any, state: State, path: str, number: int) -> State:
     return next_state(method, state, CLIENTS, [*range(6)], path, number=number, phase=phase)
 
 
-def assert_all_like(found: Params, told: dict[str, dict[str, Any]]) -> None:
-    assert list(found) == list(told)
-    for name, figures in told.items():
-        assert_like(found[name], figures, rounding=1e-12)
+assert_all_like = partial(formula_federation.assert_all_like, rounding=1e-12)
 
 
 def like(found: Tensor, told: Any) -> bool:
@@ -144,17 +150,9 @@ def two_concepts(n: int = 12, size: int = 120) -> Clients:
     x = centres[inner] + 0.5 * torch.randn(n, size, 6, generator=draw)
     y = (inner + (torch.arange(n) % 2)[:, None]) % 4
     rows = torch.arange(n * size).view(n, size)
-    return Clients(
-        x=x.flatten(0, 1),
-        y=y.flatten(),
-        support=rows[:, :-24].contiguous(),
-        support_sizes=torch.full((n,), size - 24),
-        query=rows[:, -24:].contiguous(),
-        query_sizes=torch.full((n,), 24),
-        ids=torch.arange(n),
-        mean=torch.zeros(()),
-        sd=torch.ones(()),
-    )
+    query, sizes = rows[:, -24:].contiguous(), torch.full((n,), 24)
+    support, many = rows[:, :-24].contiguous(), torch.full((n,), size - 24)
+    return holding(x.flatten(0, 1), y.flatten(), support, many, query=query, query_sizes=sizes)
 
 
 def right(predict: Any, samples: Samples) -> float:
@@ -190,7 +188,7 @@ def test_two_groups_of_concepts_are_found_and_served_apart(seed: int) -> None:
 
 
 def test_clients_that_join_flux_get_the_cluster_of_their_inputs(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), make_method("flux")
     config = TrainConfig(rounds=4, cohort=3, local_steps=2, batch_size=6)
@@ -204,7 +202,7 @@ def test_clients_that_join_flux_get_the_cluster_of_their_inputs(
 
 @pytest.mark.parametrize("name", ["flux", "feroma"])
 def test_before_any_profile_everyone_is_served_the_one_model(
-    name: str, task: Task, make_population: Callable[..., Clients]
+    name: str, task: Task, make_population: Population
 ) -> None:
     clients, config = make_population(), TrainConfig(rounds=1, cohort=3, local_steps=2)
     method, fedavg = make_method(name, warm_up=0.9), make_method("fedavg")
@@ -222,7 +220,7 @@ def test_before_any_profile_everyone_is_served_the_one_model(
 
 @pytest.mark.parametrize("name", ["flux", "feroma"])
 def test_a_newcomer_without_samples_is_refused(
-    name: str, task: Task, make_population: Callable[..., Clients]
+    name: str, task: Task, make_population: Population
 ) -> None:
     config = TrainConfig(rounds=2, cohort=3, local_steps=2)
     method, clients = make_method(name), make_population()

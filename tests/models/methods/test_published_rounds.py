@@ -1,17 +1,18 @@
 """Rounds of Ditto, APFL, SCAFFOLD and FedBABU against figures of published code, in float64."""
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import formula_federation
 import pytest
 import torch
-from formula_federation import a_task, assert_like, by_formula, cohort_of, federation, next_state
+from formula_federation import a_task, by_formula, cohort_of, federation, next_state
 
 from latecomer.models.engine.method import Method
 from latecomer.models.families.global_weights import own_weights
 from latecomer.models.methods import make_method
-from latecomer.models.task.state import Params, State, part, row
+from latecomer.models.task.state import State, part, row
 from latecomer.models.task.task import Task
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/published_rounds.json").read_text())
@@ -27,10 +28,7 @@ def begun(method: Method, monkeypatch: pytest.MonkeyPatch) -> State:
     return method.init(a_task(), CLIENTS, cohort_of(CLIENTS, [0]), torch.Generator())
 
 
-def assert_all_like(found: Params, told: dict[str, dict[str, Any]]) -> None:
-    assert list(found) == list(told)
-    for name, figures in told.items():
-        assert_like(found[name], figures, first=1e-15)
+assert_all_like = partial(formula_federation.assert_all_like, first=1e-15)
 
 
 @PATHS

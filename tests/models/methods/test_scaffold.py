@@ -1,10 +1,10 @@
 """SCAFFOLD: what the control variates are, and what they do to drift."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import Population
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import train
@@ -31,7 +31,7 @@ def trained(
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_the_first_round_is_fedavgs_for_clients_of_one_size(
-    double: Task, make_population: Callable[..., Clients], momentum: float
+    double: Task, make_population: Population, momentum: float
 ) -> None:
     clients = make_population((9,) * 8, dtype=torch.float64)
     for rounds, alike in ((1, True), (2, False)):
@@ -47,7 +47,7 @@ def test_the_first_round_is_fedavgs_for_clients_of_one_size(
 
 
 def test_clients_weigh_the_same_whatever_they_hold(
-    double: Task, make_population: Callable[..., Clients]
+    double: Task, make_population: Population
 ) -> None:
     clients = make_population((2, 40, 5, 9), dtype=torch.float64)
     start = double.initial(Schedule(0, clients, CONFIG).initial_noise())
@@ -59,7 +59,7 @@ def test_clients_weigh_the_same_whatever_they_hold(
 
 
 def test_the_servers_control_variate_is_the_mean_over_all_seen_clients(
-    double: Task, make_population: Callable[..., Clients]
+    double: Task, make_population: Population
 ) -> None:
     state = trained(double, make_population((3, 20, 7, 11, 5, 1), dtype=torch.float64), 5)
     for key, value in part(state.server, "control").items():
@@ -69,7 +69,7 @@ def test_the_servers_control_variate_is_the_mean_over_all_seen_clients(
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_a_control_variate_is_the_gradient_that_the_client_saw(
-    double: Task, make_population: Callable[..., Clients], momentum: float
+    double: Task, make_population: Population, momentum: float
 ) -> None:
     # Steps so short that the gradient stays what it was, on whole clients: one gradient for all.
     clients = make_population((12,) * 8, dtype=torch.float64)
@@ -87,7 +87,7 @@ def test_a_control_variate_is_the_gradient_that_the_client_saw(
 
 @pytest.mark.nightly
 def test_clients_without_drift_stay_where_all_agree(
-    double: Task, make_population: Callable[..., Clients]
+    double: Task, make_population: Population
 ) -> None:
     """With every client in every round it comes to rest where FedAvg's clients pull apart."""
     clients = make_population((12,) * 8, dtype=torch.float64)

@@ -5,7 +5,7 @@ from math import prod
 from typing import ClassVar
 
 import pytest
-import torch
+from formula_federation import model_of
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
@@ -39,8 +39,6 @@ def test_newcomers_take_as_many_steps_as_are_told(name, shorter, task, make_popu
     state = train(method, task, clients, CONFIG, seed=0)
     Counting.counted.clear()
     counting = Counting(**{key: getattr(task, key) for key in task.__dataclass_fields__})
-    generator = torch.Generator().manual_seed(0)
-    how = {"predictor": method.predictors[0], "generator": generator}
-    method.personalize(counting, state, clients.support_of(0), **how)
+    model_of(method, counting, state, clients.support_of(0))
     assert len(Counting.counted) == (prod(told.values()) if told else 0)
     assert bool(told) == method.trains_newcomers

@@ -1,16 +1,14 @@
 """FedPer, FedRep, FedBABU and LG-FedAvg: what is shared, what is personal, who trains what."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from formula_federation import generator
+from formula_federation import Population, generator
 
 from latecomer.models.engine.schedule import Schedule, TrainConfig
 from latecomer.models.engine.training import initial_state, train
 from latecomer.models.methods import make_method
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.state import State, part, row
 from latecomer.models.task.task import Task
 
@@ -21,7 +19,7 @@ BODY = {"dense1.weight", "dense1.bias", "dense2.weight", "dense2.bias"}
 
 @pytest.mark.parametrize("name", ["fedper", "fedrep"])
 def test_bodies_are_shared_and_heads_are_kept(
-    task: Task, make_population: Callable[..., Clients], name: str
+    task: Task, make_population: Population, name: str
 ) -> None:
     clients, method = make_population(), make_method(name, local_lr=0.05)
     state = train(method, task, clients, CONFIG, seed=0)
@@ -38,7 +36,7 @@ def test_bodies_are_shared_and_heads_are_kept(
 
 @pytest.mark.parametrize("name", ["fedper", "fedrep"])
 def test_a_newcomer_trains_a_head_of_its_own_on_the_body_as_it_is(
-    task: Task, make_population: Callable[..., Clients], name: str
+    task: Task, make_population: Population, name: str
 ) -> None:
     clients = make_population()
     method = make_method(name, local_lr=0.05, novel_steps=1)
@@ -60,7 +58,7 @@ def test_a_newcomer_trains_a_head_of_its_own_on_the_body_as_it_is(
 
 @pytest.mark.parametrize("finetuned", ["whole", "head"])
 def test_fedbabu_trains_no_head_before_somebody_is_served(
-    task: Task, make_population: Callable[..., Clients], finetuned: str
+    task: Task, make_population: Population, finetuned: str
 ) -> None:
     clients, method = make_population(), make_method("fedbabu", local_lr=0.05, finetuned=finetuned)
     begun = initial_state(method, task, clients, CONFIG, seed=0)
@@ -84,7 +82,7 @@ def test_fedbabu_trains_no_head_before_somebody_is_served(
 
 
 def test_lg_fedavg_is_fedavg_and_then_trains_bodies_under_a_shared_head(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients = make_population()
     method = make_method("lg_fedavg", local_lr=0.05, local_share=0.5)

@@ -1,11 +1,13 @@
 """PeFLL trained on a bound: strengths of the regularisers, and the gradient they amount to."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import torch
+from formula_federation import Population, kept_rounds
 from torch import Tensor
 
 from latecomer.bounds import pefll_b1, two_step_kl
@@ -14,23 +16,23 @@ from latecomer.models.engine.training import Checkpoint, TrainConfig, initial_st
 from latecomer.models.families.generated_clients import GeneratedClients
 from latecomer.models.methods import make_method
 from latecomer.models.methods.pefll import PeFLL
-from latecomer.models.posteriors import DELTA, LOSS_MAX, STRONGEST, Norms, bounded_loss, strengths
-from latecomer.models.task.clients import Clients
+from latecomer.models.posteriors import DELTA, LOSS_MAX, STRONGEST, bounded_loss, strengths
 from latecomer.models.task.state import Params, State, part
 from latecomer.models.task.task import Task, make_task
 from latecomer.models.traffic import random_population
 
-NORMS = Norms(hyper=3.0, encoder=2.0, theta=0.4, alpha_h=0.1, alpha_v=0.2, alpha_theta=0.5)
+SQUARES, VARIANCES = (3.0, 2.0, 0.4), (0.1, 0.2, 0.5)
 N, M = 30, 80
 CALCULATORS = {"bound": pefll_b1, "bound_kl": two_step_kl}
 
 
-def value(objective: str, risk: float, norms: Norms) -> float:
+def value(objective: str, risk: float, squares: Sequence[float]) -> float:
+    hyper, encoder, theta = squares
     return float(
         CALCULATORS[objective](
             empirical_risk=risk,
-            kl_hyper=norms.hyper / 0.2 + norms.encoder / 0.4,
-            sum_kl=N * norms.theta / 1.0,
+            kl_hyper=hyper / 0.2 + encoder / 0.4,
+            sum_kl=N * theta / 1.0,
             n_clients=N,
             n_samples=M,
             delta=DELTA,
@@ -42,26 +44,23 @@ def value(objective: str, risk: float, norms: Norms) -> float:
 def test_risk_and_ridges_fall_as_the_bound_does(objective: str) -> None:
     """Moving each quantity a little changes the bound as it changes the ridge-regularised loss."""
     risk, step = 0.2, 1e-5
-    found = strengths(objective, risk, NORMS, n_clients=N, n_samples=M)
+    found = strengths(objective, risk, SQUARES, VARIANCES, n_clients=N, n_samples=M)
 
     def slope(up: float, down: float) -> float:
         return (up - down) / (2 * step)
 
-    by_risk = slope(*(value(objective, risk + s * step, NORMS) for s in (1, -1)))
+    by_risk = slope(*(value(objective, risk + s * step, SQUARES) for s in (1, -1)))
     assert max(found.values()) < STRONGEST, "nothing is cut here"
-    for name in ("hyper", "encoder", "theta"):
-        ends = [
-            value(objective, risk, replace(NORMS, **{name: getattr(NORMS, name) + s * step}))
-            for s in (1, -1)
-        ]
+    for place, name in enumerate(("hyper", "encoder", "theta")):
+        along = step * np.eye(3)[place]
+        ends = [value(objective, risk, SQUARES + s * along) for s in (1, -1)]
         # A mean loss in nats is LOSS_MAX times the risk.
         expected = slope(*ends) / (by_risk / LOSS_MAX)
         assert found[name] == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_saturated_bound_gives_finite_strengths() -> None:
-    huge = replace(NORMS, hyper=1e9, theta=1e9)
-    found = strengths("bound_kl", 0.5, huge, n_clients=N, n_samples=M)
+    found = strengths("bound_kl", 0.5, (1e9, 2.0, 1e9), VARIANCES, n_clients=N, n_samples=M)
     assert all(0 <= one <= STRONGEST for one in found.values())
 
 
@@ -70,7 +69,7 @@ def test_a_saturated_bound_gives_finite_strengths() -> None:
 @pytest.mark.parametrize("path", ["serial", "vectorised"])
 @pytest.mark.parametrize("objective", ["bound", "bound_kl"])
 def test_training_on_a_bound_learns_and_holds_weights_down(
-    objective: str, path: str, task: Task, make_population: Callable[..., Clients]
+    objective: str, path: str, task: Task, make_population: Population
 ) -> None:
     clients = make_population()
     config = TrainConfig(rounds=40, cohort=4, local_steps=5, batch_size=6)
@@ -190,7 +189,7 @@ def test_decoupled_decays_of_the_same_strength_leave_the_minimiser() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", list(CALCULATORS))
 def test_the_bound_falls_with_every_full_batch_step_of_small_rate(
-    objective: str, make_population: Callable[..., Clients]
+    objective: str, make_population: Population
 ) -> None:
     task = make_task(
         input_shape=(6,), n_classes=4, dtype=torch.float64, hypernetwork={"hidden": 1, "width": 20}
@@ -205,15 +204,9 @@ def test_the_bound_falls_with_every_full_batch_step_of_small_rate(
         **settings,
     )
     config = TrainConfig(rounds=25, cohort=8, local_steps=1, batch_size=12)
-    tables = [initial_state(method, task, clients, config, seed=0).server]
-    train(
-        method,
-        task,
-        clients,
-        config,
-        seed=0,
-        on_checkpoint=lambda done: tables.append(done.copy().state.server),
-    )
+    parts = method, task, clients, config
+    _, kept = kept_rounds(*parts, seed=0)
+    begun = initial_state(*parts, seed=0)
 
     def bound(server: Params) -> float:
         state, risk = State(server), 0.0
@@ -235,6 +228,6 @@ def test_the_bound_falls_with_every_full_batch_step_of_small_rate(
             )
         )
 
-    values = [bound(server) for server in tables]
+    values = [bound(begun.server), *(bound(done.state.server) for done in kept)]
     assert all(after < before for before, after in itertools.pairwise(values))
     assert values[0] - values[-1] > 1e-3

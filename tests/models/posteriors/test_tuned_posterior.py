@@ -1,18 +1,17 @@
 """Gaussians over trained weights, tuned by minimising a bound."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from formula_federation import generator
+from formula_federation import Population, generator
 from torch import Generator, Tensor
 
 from latecomer.bounds import gauss_kl_equal
 from latecomer.models.engine.training import TrainConfig, train
 from latecomer.models.methods import make_method
 from latecomer.models.posteriors import Differentiable, TuneConfig, prior_around, surrogate, tune
-from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.state import Params
 from latecomer.models.task.task import Task
 
@@ -88,7 +87,7 @@ def test_a_loss_that_does_not_move_leaves_the_prior() -> None:
 
 @pytest.mark.parametrize("name", ["pefll", "fedavg"])
 def test_surrogate_weights_are_those_that_serve(
-    name: str, task: Task, make_population: Callable[..., Clients]
+    name: str, task: Task, make_population: Population
 ) -> None:
     clients, method = make_population(), make_method(name)
     config = TrainConfig(rounds=2, cohort=3, local_steps=2, batch_size=6)

@@ -1,27 +1,19 @@
 """Populations: what is stored, what is shown, what is refused."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import Population, holding
 
-from latecomer.models.task.clients import Clients, Minibatches
+from latecomer.models.task.clients import Minibatches
 
 
 def test_bytes_are_scaled_and_standardised() -> None:
     x = torch.tensor([[[[0, 255]]], [[[51, 102]]]], dtype=torch.uint8)
-    clients = Clients(
-        x=x,
-        y=torch.tensor([3, 4]),
-        support=torch.tensor([[1, 0]]),
-        support_sizes=torch.tensor([1]),
-        query=torch.tensor([[0]]),
-        query_sizes=torch.tensor([1]),
-        ids=torch.tensor([7]),
-        mean=torch.tensor([0.2]),
-        sd=torch.tensor([0.4]),
-    )
+    scale = {"mean": torch.tensor([0.2]), "sd": torch.tensor([0.4])}
+    rows, query, one = torch.tensor([[1, 0]]), torch.tensor([[0]]), torch.tensor([1])
+    clients = holding(x, torch.tensor([3, 4]), rows, one, query=query, **scale)
     own = clients.support_of(0)
     assert own.x.dtype == torch.float32
     assert torch.allclose(own.x, torch.tensor([[[[0.0, 0.5]]]]), atol=1e-6)
@@ -32,13 +24,13 @@ def test_bytes_are_scaled_and_standardised() -> None:
     assert clients.inputs(rows).shape == (2, 3, 1, 1, 2)
 
 
-def test_padding_is_never_shown(make_population: Callable[..., Clients]) -> None:
+def test_padding_is_never_shown(make_population: Population) -> None:
     clients = make_population((3, 7))
     assert len(clients.support_of(0)) == 3
     assert len(clients.support_of(1)) == 7
 
 
-def test_unlabelled_clients_show_no_labels(make_population: Callable[..., Clients]) -> None:
+def test_unlabelled_clients_show_no_labels(make_population: Population) -> None:
     clients = replace(make_population(), labelled=False)
     support = clients.support_of(0)
     assert support.y is None
@@ -57,7 +49,7 @@ def test_unlabelled_clients_show_no_labels(make_population: Callable[..., Client
     ],
 )
 def test_inconsistent_tables_are_refused(
-    make_population: Callable[..., Clients], change: dict[str, torch.Tensor], message: str
+    make_population: Population, change: dict[str, torch.Tensor], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         replace(make_population(), **change)
@@ -78,14 +70,11 @@ def test_inputs_and_minibatches_are_the_rows_standardised(
     sides = (shape[0], *(1,) * (len(shape) - 1))
     before = x.clone()
     rows = torch.arange(9).view(3, 3)
-    clients = Clients(
-        x=x,
-        y=torch.arange(9) % 4,
-        support=rows,
-        support_sizes=torch.tensor([3, 2, 1]),
-        query=rows,
-        query_sizes=torch.tensor([3, 3, 3]),
-        ids=torch.arange(3),
+    clients = holding(
+        x,
+        torch.arange(9) % 4,
+        rows,
+        torch.tensor([3, 2, 1]),
         mean=torch.rand(sides, generator=draw, dtype=scale),
         sd=torch.rand(sides, generator=draw, dtype=scale) + 0.5,
     )
@@ -115,17 +104,8 @@ def test_minibatches_of_each_client_are_those_it_would_have_alone(
     monkeypatch.setattr("latecomer.models.task.clients._A_FEW", few)
     draw = torch.Generator().manual_seed(0)
     rows = torch.arange(6).reshape(1, 6)
-    clients = Clients(
-        x=torch.randn(6, width, generator=draw),
-        y=torch.arange(6),
-        support=rows,
-        support_sizes=torch.tensor([6]),
-        query=rows,
-        query_sizes=torch.tensor([6]),
-        ids=torch.zeros(1, dtype=torch.int64),
-        mean=torch.rand(width, generator=draw),
-        sd=torch.rand(width, generator=draw) + 0.5,
-    )
+    x, mean, sd = torch.randn(6, width, generator=draw), *torch.rand(2, width, generator=draw)
+    clients = holding(x, torch.arange(6), rows, torch.tensor([6]), mean=mean, sd=sd + 0.5)
     drawn = torch.randint(6, (3, 2, 1, 3), generator=draw)
     for fetch, own in zip(Minibatches.of_each(clients, drawn), drawn, strict=True):
         one = fetch()

@@ -1,11 +1,9 @@
 """PFL-sampled, PFL-nearest and PFL-ensemble: newcomers served with seen clients' models."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
-from formula_federation import generator
+from formula_federation import Population, generator
 from sklearn.linear_model import Ridge
 
 from latecomer.models.engine.method import versions
@@ -14,7 +12,7 @@ from latecomer.models.engine.training import train
 from latecomer.models.methods.pfl_ensemble import PFLEnsemble
 from latecomer.models.methods.pfl_nearest import PFLNearest, proxy_a_distance
 from latecomer.models.methods.pfl_sampled import PFLSampled
-from latecomer.models.task.clients import Clients, Samples
+from latecomer.models.task.clients import Samples
 from latecomer.models.task.task import Task
 
 CONFIG = TrainConfig(rounds=20, cohort=4, local_steps=4, batch_size=5)
@@ -50,7 +48,7 @@ def test_distance_of_alike_far_and_single_inputs() -> None:
 
 
 def test_sampled_is_the_mean_over_models_in_expectation(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     clients, novel = make_population(), make_population((12,) * 8, seed=1)
     method = PFLSampled(**RATES)
@@ -78,7 +76,7 @@ def test_sampled_is_the_mean_over_models_in_expectation(
 
 
 def test_nearest_finds_the_client_with_the_same_inputs(
-    task: Task, make_population: Callable[..., Clients]
+    task: Task, make_population: Population
 ) -> None:
     # Four pairs of clients share their two classes: either of a pair may be the nearest.
     clients = make_population((12, 9, 30, 4, 12, 1, 12, 12))
@@ -103,7 +101,7 @@ def test_nearest_finds_the_client_with_the_same_inputs(
 @pytest.mark.parametrize("method", [PFLSampled(), PFLNearest(), PFLEnsemble()])
 def test_with_one_seen_client_all_newcomers_get_its_model(
     task: Task,
-    make_population: Callable[..., Clients],
+    make_population: Population,
     method: PFLSampled | PFLNearest | PFLEnsemble,
 ) -> None:
     clients = make_population((7,))

@@ -1,16 +1,14 @@
 """Frozen parameters are constants: loaded, never trained, sent, counted or made."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
+from formula_federation import Population
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import train
 from latecomer.models.methods import make_method
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.stems import Frozen, constants_to
 from latecomer.models.task.task import Task, make_task
 
@@ -58,7 +56,7 @@ def test_a_frozen_body_computes_what_it_did_when_it_was_saved() -> None:
 
 @pytest.mark.parametrize("name", ["fedavg", "ditto", "pfedhn", "pefll", "knn_per"])
 def test_training_is_that_of_the_rest_on_frozen_features(
-    name: str, make_population: Callable[..., Clients]
+    name: str, make_population: Population
 ) -> None:
     clients, method = make_population((12, 1, 7), dtype=torch.float64), make_method(name)
     task = frozen_task("body")

@@ -1,29 +1,38 @@
 """Local steps in less precision: what is rounded, what is not, and what they come to."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from formula_federation import NEEDS_GPU, apart, image_task, images, recorded_changes, same, tables
+from formula_federation import (
+    NEEDS_GPU,
+    Population,
+    accuracy,
+    apart,
+    image_task,
+    images,
+    kept_rounds,
+    placed,
+    recorded_changes,
+    same,
+    tables,
+)
 from torch import Tensor, nn
 
 from latecomer.eval.devices import claim
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig
-from latecomer.models.engine.training import Checkpoint, train, train_on
+from latecomer.models.engine.training import train, train_on
 from latecomer.models.methods import METHODS, make_method
 from latecomer.models.methods.fedavg import FedAvg
 from latecomer.models.methods.pefll import PeFLL
 from latecomer.models.task import client_axis, targets
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.precision import tf32_products
 from latecomer.models.task.state import part
 from latecomer.models.task.targets import apply
 from latecomer.models.task.task import Task, make_task
-
-Population = Callable[..., Clients]
 
 BF16 = TrainConfig(rounds=3, cohort=5, local_steps=6, batch_size=4, precision="bf16")
 FLOAT32 = replace(BF16, precision=None)
@@ -153,9 +162,8 @@ def test_left_out_it_changes_nothing(path: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("path", ["serial", "vectorised"])
 @pytest.mark.parametrize("name", ["fedavg", "per_fedavg", "pfedhn_pc", "pefll"])
 def test_resumed_training_is_uninterrupted_training(name: str, path: str) -> None:
-    method, kept = make_method(name), list[Checkpoint]()
-    parts = method, image_task(), images((12,) * 7), BF16
-    whole = train(*parts, seed=3, path=path, on_checkpoint=lambda found: kept.append(found.copy()))
+    parts = make_method(name), image_task(), images((12,) * 7), BF16
+    whole, kept = kept_rounds(*parts, seed=3, path=path)
     for stop in (1, 2):
         assert same(train(*parts, seed=3, path=path, resume=kept[stop - 1]), whole)
     exact = train(*parts[:3], FLOAT32, seed=3, path=path)
@@ -184,12 +192,7 @@ def test_it_learns_as_much(name: str, task: Task, make_population: Population) -
         method = make_method(name)
         budget = replace(config, precision=precision)
         state = train(method, task, clients, budget, seed=0)
-        right = []
-        for index in range(len(clients)):
-            draw, query = torch.Generator().manual_seed(0), clients.query_of(index)
-            served = method.serve(task, state, index, clients.support_of(index), generator=draw)
-            right.append((served(query.x).argmax(1) == query.labels()).double().mean())
-        accuracies.append(float(torch.stack(right).mean()))
+        accuracies.append(accuracy(method, task, state, clients, seen=True))
     chance, samples = 0.25, len(clients) * 8
     assert accuracies[0] > 2 * chance
     error = (accuracies[0] * (1 - accuracies[0]) / samples) ** 0.5
@@ -235,14 +238,7 @@ def test_tf32_is_of_local_steps_alone(
     device: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim(device)
-    names = [
-        one.name
-        for one in fields(Clients)
-        if isinstance(getattr(images((12,) * 7), one.name), Tensor)
-    ]
-    here = images((12,) * 7)
-    there = {name: getattr(here, name).to(device) for name in names if name != "ids"}
-    clients, method = replace(here, **there), make_method("pefll")
+    clients, method = placed(images((12,) * 7), device), make_method("pefll")
     seen: list[tuple[bool, bool]] = []
 
     def look(given: Any) -> None:
@@ -252,15 +248,12 @@ def test_tf32_is_of_local_steps_alone(
     monkeypatch.setattr(owner, name, spied(getattr(owner, name), look))
     config = replace(BF16, precision="tf32")
     told: list[tuple[bool, bool]] = []
-    train(
-        method,
-        image_task(),
-        clients,
-        config,
-        seed=0,
-        path=path,
-        on_checkpoint=lambda _: told.append((SWITCHES[0].allow_tf32, SWITCHES[1].allow_tf32)),
-    )
+
+    def between(_: Any) -> None:
+        told.append((SWITCHES[0].allow_tf32, SWITCHES[1].allow_tf32))
+
+    parts = method, image_task(), clients, config
+    train(*parts, seed=0, path=path, on_checkpoint=between)
     assert set(seen) == {(True, True)}
     assert told == [(False, False)] * config.rounds
     assert [switch.allow_tf32 for switch in SWITCHES] == [False, False]

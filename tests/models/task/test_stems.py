@@ -1,16 +1,15 @@
 """A stem's outputs are computed once a sample; training on them is training of the whole net."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
+from formula_federation import Population
 from torch import Tensor, nn
 
 from latecomer.models.engine.schedule import TrainConfig
 from latecomer.models.engine.training import subset, train
 from latecomer.models.methods import make_method
-from latecomer.models.task.clients import Clients
 from latecomer.models.task.stems import Frozen
 from latecomer.models.task.task import Task, make_task
 
@@ -58,7 +57,7 @@ def task_of(stem: str | None, **settings: bool) -> Task:
 
 @pytest.mark.parametrize("name", ["fedavg", "ditto", "fedper", "knn_per", "pfedhn"])
 def test_training_and_serving_are_those_of_the_whole_net(
-    name: str, make_population: Callable[..., Clients]
+    name: str, make_population: Population
 ) -> None:
     clients, method = make_population((12, 1, 7), dtype=torch.float64), make_method(name)
     whole, rest = task_of(None), task_of("stem")
@@ -81,7 +80,7 @@ def test_training_and_serving_are_those_of_the_whole_net(
 
 
 def test_samples_that_populations_share_are_stored_once_and_others_left_out(
-    make_population: Callable[..., Clients],
+    make_population: Population,
 ) -> None:
     clients = make_population((3, 2, 4), dtype=torch.float64)
     stem = task_of("stem").stem
@@ -101,7 +100,7 @@ def test_samples_that_populations_share_are_stored_once_and_others_left_out(
     assert [len(one) for one in stem.through([subset(clients, [])])] == [0]
 
 
-def test_a_stem_takes_tokens(make_population: Callable[..., Clients]) -> None:
+def test_a_stem_takes_tokens(make_population: Population) -> None:
     clients = make_population((3, 2), dtype=torch.float64)
     tokens = replace(clients, x=(clients.x.abs() * 3).long().clamp(0, 8))
     with pytest.raises(ValueError, match=r"must give vectors .* got \[3, 6, 5\] from 'stem'"):

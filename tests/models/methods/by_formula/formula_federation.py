@@ -3,24 +3,38 @@
 And pictures that are drawn, with what tests of rounds compare.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from latecomer.models.engine.method import Method
+from latecomer.models.engine.method import Method, Predictor
 from latecomer.models.engine.schedule import Cohort, Phase
-from latecomer.models.engine.training import one_round
-from latecomer.models.task.clients import Clients
+from latecomer.models.engine.training import Checkpoint, one_round, train
+from latecomer.models.methods import make_method
+from latecomer.models.methods.registry import method_facts
+from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import Params, State
+from latecomer.models.task.targets import DenseNet
 from latecomer.models.task.task import Task, make_task
 
 FEATURES, CLASSES, STEPS, BATCH = 6, 4, 4, 4
+Population = Callable[..., Clients]
+"""What the fixture ``make_population`` is: from support sizes to clients."""
 NEEDS_GPU = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+
+
+# Variants of methods whose objective or state differs from the defaults'.
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("per_fedavg", {"variant": "hessian_free"}),
+    ("pefll", {"posterior": "gaussian"}),
+    ("pfedhn", {"descriptors": "class_proportions"}),
 ]
 
 
@@ -36,6 +50,13 @@ def by_formula(
     return table
 
 
+def holding(x: Tensor, y: Tensor, rows: Tensor, sizes: Tensor, **more: Tensor) -> Clients:
+    """Return clients whose query samples are their support's, unless told; inputs are as given."""
+    scale = {"mean": x.new_zeros(()), "sd": x.new_ones(())}
+    told = {"query": rows, "query_sizes": sizes, "ids": torch.arange(len(rows)), **scale, **more}
+    return Clients(x=x, y=y, support=rows, support_sizes=sizes, **told)
+
+
 def federation(sizes: Sequence[int]) -> Clients:
     """Return clients with ``sizes[c]`` samples, ``x = sin(.37 j + .5 c)``, of two classes each."""
     x, y, rows, used = [], [], [], 0
@@ -46,17 +67,7 @@ def federation(sizes: Sequence[int]) -> Clients:
         rows.append(torch.arange(used, used + size))
         used += size
     support = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    return Clients(
-        x=torch.cat(x),
-        y=torch.cat(y),
-        support=support,
-        support_sizes=torch.tensor(sizes),
-        query=support,
-        query_sizes=torch.tensor(sizes),
-        ids=torch.arange(len(sizes)),
-        mean=torch.zeros((), dtype=torch.float64),
-        sd=torch.ones((), dtype=torch.float64),
-    )
+    return holding(torch.cat(x), torch.cat(y), support, torch.tensor(sizes))
 
 
 def a_task() -> Task:
@@ -123,17 +134,92 @@ def images(
     means = torch.randn(4, 1, side, side, generator=of_means, dtype=dtype)
     noise = torch.randn(n * each, 1, side, side, generator=draw, dtype=dtype)
     rows = torch.arange(n * each).view(n, each)
-    return Clients(
-        x=means[y] + 0.5 * noise,
-        y=y,
-        support=rows[:, : max(sizes)].contiguous(),
-        support_sizes=torch.tensor(sizes),
+    return holding(
+        means[y] + 0.5 * noise,
+        y,
+        rows[:, : max(sizes)].contiguous(),
+        torch.tensor(sizes),
         query=rows[:, max(sizes) :].contiguous(),
         query_sizes=torch.full((n,), queries),
         ids=torch.arange(100, 100 + n),
-        mean=torch.zeros((), dtype=dtype),
-        sd=torch.ones((), dtype=dtype),
     )
+
+
+def placed(clients: Clients, device: torch.device | str) -> Clients:
+    """Put all tensors but the names on a device; not by the constructor, which looks at sizes."""
+    there = object.__new__(Clients)
+    for one in fields(Clients):
+        value = getattr(clients, one.name)
+        moves = isinstance(value, Tensor) and one.name != "ids"
+        object.__setattr__(there, one.name, value.to(device) if moves else value)
+    # Asked for once, when a population reaches its device; a round does not ask again.
+    there.__dict__["sizes_on_host"] = clients.sizes_on_host
+    return there
+
+
+def dense_task(
+    shape: tuple[int, ...] = (FEATURES,),
+    *,
+    dense: tuple[int, ...] = (12, 10),
+    dropout: float = 0.0,
+    dtype: torch.dtype = torch.float64,
+) -> Task:
+    """Return a dense net of the package with its widths and dropout."""
+    net, size = DenseNet(shape, CLASSES, dense=dense, dropout=dropout), {"hidden": 1, "width": 10}
+    return make_task(
+        input_shape=shape, n_classes=CLASSES, target=net, hypernetwork=size, dtype=dtype
+    )
+
+
+def quick(name: str, steps: int = 3, **settings: Any) -> Method:
+    """Make a method that serves newcomers after so few steps, where it takes any."""
+    few = {} if "descriptors" in settings else dict.fromkeys(method_facts()[name]["serving"], steps)
+    return make_method(name, **few | settings)
+
+
+def kept_rounds(*parts: Any, **how: Any) -> tuple[State, list[Checkpoint]]:
+    """Train, and return the state and what every round left."""
+    kept: list[Checkpoint] = []
+    return train(*parts, **how, on_checkpoint=lambda done: kept.append(done.copy())), kept
+
+
+def model_of(
+    method: Method,
+    task: Task,
+    state: State,
+    support: Samples,
+    member: int | None = None,
+    *,
+    seed: int = 0,
+) -> Predictor:
+    """Serve a seen client, or a newcomer (None), with the method's first predictor."""
+    how: Any = {"predictor": method.predictors[0], "generator": generator(seed)}
+    if member is None:
+        return method.personalize(task, state, support, **how)
+    return method.serve(task, state, member, support, **how)
+
+
+def accuracy(
+    method: Method,
+    task: Task,
+    state: State,
+    clients: Clients,
+    *,
+    seen: bool,
+    indices: Iterable[int] | None = None,
+) -> float:
+    """Return the share of clients' query samples, all or some clients', that are served right."""
+    right = total = 0
+    for index in range(len(clients)) if indices is None else indices:
+        support, query, draw = clients.support_of(index), clients.query_of(index), generator(index)
+        predict = (
+            method.serve(task, state, index, support, generator=draw)
+            if seen
+            else method.personalize(task, state, support, generator=draw)
+        )
+        right += int((predict(query.x).argmax(1) == query.labels()).sum())
+        total += len(query)
+    return right / total
 
 
 def image_task(dtype: torch.dtype = torch.float32, target: str | nn.Module = "auto") -> Task:
@@ -181,6 +267,12 @@ def apart(left: Tensor, right: Tensor) -> float:
     """Return the largest difference of clients' changes, relative to the right one's length."""
     assert float(right.norm(dim=1).min()) > 0
     return float(((left - right).norm(dim=1) / right.norm(dim=1)).max())
+
+
+def assert_all_like(found: Params, told: Mapping[str, Mapping[str, Any]], **close: float) -> None:
+    assert list(found) == list(told)
+    for name, figures in told.items():
+        assert_like(found[name], figures, **close)
 
 
 def assert_like(
