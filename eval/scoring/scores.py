@@ -235,6 +235,12 @@ def client_rows(group: "Group", scores: Sequence[ClientScore], common: Row) -> I
         }
 
 
+def mean_row(group: "Group", errors: Sequence[float], common: Row) -> Row:
+    """Return the mean error over the clients of a group."""
+    mean = {"aggregation": "per-client", "metric": "error", "value": float(np.mean(errors))}
+    return {**common, **group.condition(), "n_clients": len(errors), **mean}
+
+
 def group_rows(group: "Group", total: GroupScore, common: Row) -> Iterator[Row]:
     """Yield error, accuracy and loss of a group, pooled and per client."""
     where = {**common, **group.condition(), "n_clients": total.n_clients, "n_query": total.n_query}

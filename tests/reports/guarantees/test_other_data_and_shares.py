@@ -206,7 +206,7 @@ def test_a_pool_s_reference_is_a_price_that_equal_scores_do_not_undercut(read, m
     issued = product_wor(losses=[mean] * 30, delta=0.05, pool_size=40)
     common = {"label": "pefll", "method": "pefll", "seed": 0, "cell": "pefll0",
               "group": "certification", "shift": "none", "n_clients": 30}  # fmt: skip
-    rows = price_rows(issued, bound="r0:product_wor", common=common, n_clients=30, pool_size=40)
+    rows = price_rows(issued, bound="r0:product_wor", common=common, pool_size=40)
     (found,) = reports.price_frame(read([make_row(**row) for row in rows])).to_dict("records")
     assert found["reference_pool"] == pytest.approx(2 / 40 * (1 - mean))
     assert found["reference_pool"] < found["paid"] < found["reference_pool"] * 1.2
