@@ -13,8 +13,6 @@ from latecomer.reports.display.section import Material
 from latecomer.reports.page.page import page_of, under_shown_names
 from latecomer.reports.page.questions import answers
 
-__all__ = ["GALLERY", "Shown", "entry_list", "gallery_pages", "shown_run"]
-
 REFERENCE = Path(__file__).resolve().parents[2] / "reports" / "reference"
 GALLERY = (
     "bound-vs-accuracy-digits",
