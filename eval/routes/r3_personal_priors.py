@@ -20,6 +20,7 @@ class by class: A tells which classes B has.  The value is an estimate there.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -318,7 +319,5 @@ def _errors(
 
 def _error(request: Request[PersonalPrior], one: _Tuned, weights: Params) -> float:
     """Return the error of some weights on the samples that measure a client."""
-    classes = request.cell.evaluation.classes
-    with torch.no_grad():
-        logits = request.model.task.logits(weights, one.measured.x)
-    return share_wrong(logits, one.known, one.measured.labels(), classes=classes)
+    model = partial(request.model.task.logits, weights)
+    return share_wrong(model, one.measured, one.known, classes=request.cell.evaluation.classes)
