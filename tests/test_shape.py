@@ -36,7 +36,6 @@ SPREAD = {
     "eval/datasets/readers/libraries.py": 1,
     "eval/datasets/readers/table.py": 2,
     "eval/federation/distances.py": 3,
-    "eval/measures/theorem31.py": 2,
     "eval/runs/tally.py": 1,
     "commands/plan.py": 1,
     "commands/run_display.py": 1,
