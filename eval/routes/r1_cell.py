@@ -43,9 +43,9 @@ from latecomer.eval.routes.contract import (
     behind,
     certificate_facts,
     certificate_rows,
-    one_of_several,
     outcome_of,
     price_rows,
+    sharing_delta,
 )
 from latecomer.eval.routes.kinds.declaration import TrainingRoute
 from latecomer.eval.routes.kinds.r1 import Tuned
@@ -235,7 +235,7 @@ _STEPS: Mapping[str, Callable[..., Certificate]] = {
 
 
 def tuning_findings(
-    wanted: Tuned, tuned: Tuning, n_seeds: int = 1
+    wanted: Tuned, tuned: Tuning, n_seeds: int
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return the rows of scores and certificate, everything behind it, and the grid."""
     taken, own = tuned.variances[tuned.chosen], tuned.own
@@ -251,10 +251,8 @@ def tuning_findings(
         draws_rule=wanted.draws_rule,
     )
     support = sorted(score.n_support for score in own.mean)
-    notes = [f"the system is run with {counts(support, 'support sample')} a client"]
-    if n_seeds > 1:
-        notes.append(one_of_several(n_seeds, "a training seed"))
-    issued = replace(issued, assumptions=(*issued.assumptions, *notes))
+    note = f"the system is run with {counts(support, 'support sample')} a client"
+    issued = sharing_delta(replace(issued, assumptions=(*issued.assumptions, note)), n_seeds)
     bound = f"r1:{wanted.rule}"
     where: Row = {**own.group.condition(), "n_clients": len(own.mean)}
     pool_size = None if tuned.plan.independent else tuned.plan.pool
@@ -331,7 +329,11 @@ class System:
     setup: Setup
     state: State
     folds: int
-    fold_seed: int
+
+    @property
+    def fold_seed(self) -> int:
+        """Seed of the folds: the split's."""
+        return self.setup.federation.split.seed
 
     @property
     def seed(self) -> int:
@@ -396,8 +398,7 @@ def trained_system(
     """
     wanted = cell.only(TrainingRoute)
     setup = setup_of(cell)
-    method, split = setup.method, setup.federation.split
-    plan = wanted.plan(split)
+    method, plan = setup.method, wanted.plan(setup.federation.split)
     if not isinstance(method, Differentiable) or "deterministic" not in method.predictors:
         raise InputError(
             f"certificates: {method.name} makes clients' weights by no function that a bound "
@@ -410,8 +411,7 @@ def trained_system(
     arrived = subset(order, range(plan.first, plan.first + plan.clients))
     tuning = Group("tuning", "none", None, arrived)
     outside = Group("novel", "none", None, novel)
-    system = System(setup, state, folds=wanted.folds, fold_seed=split.seed)
-    return system, plan, tuning, outside
+    return System(setup, state, wanted.folds), plan, tuning, outside
 
 
 def evaluate_tuned(
