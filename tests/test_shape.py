@@ -30,7 +30,6 @@ SPREAD = {
     "eval/datasets/readers/arrays.py": 1,
     "eval/datasets/readers/libraries.py": 1,
     "eval/datasets/readers/table.py": 2,
-    "eval/measures/theorem31.py": 2,
     "eval/runs/tally.py": 1,
     "commands/plan.py": 1,
     "commands/run_display.py": 1,

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-__all__ = ["growth_table"]
+from blocks import table
 
 KEPT = Path(__file__).resolve().parents[2] / "reports" / "reference" / "benchmarks" / "growth.json"
 
@@ -12,23 +12,23 @@ def growth_table(_: str) -> str:
     """Return time and memory by method and number of clients, under what was measured."""
     kept = json.loads(KEPT.read_text("utf-8"))
     setting = kept["setting"]
-    lines = [
+    about = (
         f"A dense net on {setting['features']} features; {setting['support']} points a client, "
         f"{setting['cohort']} clients a round, {setting['local_steps']} steps of batches of "
         f"{setting['batch_size']}; {kept['machine']['cpu']}, one thread, torch "
         f"{kept['machine']['torch'].split('+')[0]}. A round's time is the processor's, the mean of "
-        f"{kept['rounds'] - 1}; memory is by how much a process grew in training.",
-        "",
-        "| method, clients | round, ms | memory, MiB | of which clients keep | data, MiB |",
-        "|---|--:|--:|--:|--:|",
-    ]
-    for method, found in kept["found"].items():
-        for count, one in found.items():
-            numbers = (
-                f"{one['round_ms']:.1f}",
-                f"{one['training_mib']:.0f}",
-                f"{one['kept_by_clients_mib']:.1f}",
-                f"{one['data_mib']:.1f}",
-            )
-            lines.append(f"| `{method}`, {int(count):,} | " + " | ".join(numbers) + " |")
-    return "\n".join(lines)
+        f"{kept['rounds'] - 1}; memory is by how much a process grew in training."
+    )
+    heads = ("method, clients", "round, ms", "memory, MiB", "of which clients keep", "data, MiB")
+    rows = (
+        (
+            f"`{method}`, {int(count):,}",
+            f"{one['round_ms']:.1f}",
+            f"{one['training_mib']:.0f}",
+            f"{one['kept_by_clients_mib']:.1f}",
+            f"{one['data_mib']:.1f}",
+        )
+        for method, found in kept["found"].items()
+        for count, one in found.items()
+    )
+    return "\n".join([about, "", *table(heads, rows, numbers=True)])

@@ -1,9 +1,20 @@
-"""Parts of a page that a program makes, between two comments that name them."""
+"""Parts of a page that a program makes: tables, and what stands between two named comments."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["with_blocks"]
+
+def table(
+    heads: Sequence[str], rows: Iterable[Iterable[str]], *, numbers: bool = False
+) -> list[str]:
+    """Return the lines of a table; ``numbers`` are in all columns but the first.
+
+    >>> table(["site", "error"], [["a", ".1"]], numbers=True)
+    ['| site | error |', '|---|--:|', '| a | .1 |']
+    """
+    rule = "|---" + ("|--:" if numbers else "|---") * (len(heads) - 1) + "|"
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    return [lines[0], rule, *lines[1:]]
 
 
 def with_blocks(page: str, parts: Mapping[str, str]) -> str:

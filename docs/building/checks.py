@@ -1,15 +1,14 @@
 """What the checks of a run say of themselves: a list of them, and a page each."""
 
-from latecomer.reports.checks import CHECKS
+from blocks import table
 
-__all__ = ["check_list", "check_page"]
+from latecomer.reports.checks import CHECKS
 
 
 def check_list() -> str:
     """Return all checks as a table, each with a link to its page."""
-    lines = ["| code | what it finds |", "|---|---|"]
-    lines += [f"| [{code}](/checks/{code}.md) | {one.title} |" for code, one in CHECKS.items()]
-    return "\n".join(lines)
+    rows = ((f"[{code}](/checks/{code}.md)", one.title) for code, one in CHECKS.items())
+    return "\n".join(table(("code", "what it finds"), rows))
 
 
 def check_page(code: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import typer.main
+from blocks import table
 from python_names import docstring_of, place_of, plain
 from settings import cell, setting_table
 
@@ -21,17 +22,6 @@ from latecomer.eval.datasets.registry import DATASETS
 from latecomer.eval.results.rows import MEANINGS
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.models.methods.registry import known_names
-
-__all__ = [
-    "bound_tables",
-    "column_table",
-    "command_list",
-    "data_set_list",
-    "method_list",
-    "network_lists",
-    "rule_tables",
-    "shift_table",
-]
 
 README = Path(__file__).resolve().parents[2] / "bounds" / "README.md"
 
@@ -82,10 +72,8 @@ def method_list() -> str:
     for name, one in told.items():
         gets, labels, _ = one.facts.values()
         made.setdefault((gets, labels), []).append(f"`{name}`")
-    lines = ["| a new client gets | its labels are read | methods |", "|---|---|---|"]
-    lines += [
-        f"| {gets} | {labels} | {', '.join(names)} |" for (gets, labels), names in made.items()
-    ]
+    heads = ("a new client gets", "its labels are read", "methods")
+    lines = table(heads, ((*cells, ", ".join(names)) for cells, names in made.items()))
     return "\n\n".join(["\n".join(lines), *map(_entry, told.values())])
 
 
@@ -99,12 +87,10 @@ def data_set_list() -> str:
 
 def shift_table() -> str:
     """Return the built-in shifts."""
-    lines = ["| shift | what it does | severity | images only | no certificate, for it |"]
-    lines.append("|---|---|---|---|---|")
-    for name in SHIFTS:
-        told = entries.shift(name)
-        lines.append(f"| `{name}` | {' | '.join(map(cell, (told.says, *told.facts.values())))} |")
-    return "\n".join(lines)
+    heads = ("shift", "what it does", "severity", "images only", "no certificate, for it")
+    told = {name: entries.shift(name) for name in SHIFTS}
+    rows = ((f"`{n}`", *map(cell, (one.says, *one.facts.values()))) for n, one in told.items())
+    return "\n".join(table(heads, rows))
 
 
 def network_lists() -> str:
@@ -125,23 +111,25 @@ def network_lists() -> str:
 
 def rule_tables() -> str:
     """Return which rule is for what, then each of them."""
-    lines = ["| to be bounded | independent clients | a finite pool |", "|---|---|---|"]
+    which = []
     for states, words in RULE_STATES.items():
         own = [rule for rule in RULES.values() if rule.states == states]
         drawn = ([r.name for r in own if r.iid], [r.name for r in own if r.finite_pool])
-        lines.append(f"| {words} | {' | '.join(map(_first_default, drawn))} |")
-    zero_one = _first_default(list(rules_for("zero_one")))
-    lines += [
-        "",
-        f"Where every loss is 0 or the largest: {zero_one}. The default: `{DEFAULT_RULE}`.",
-    ]
-    lines += [f"`{BEST_OF}` takes the smallest of several rules, each at its part of delta.", ""]
-    lines += ["| rule | what it is | proved for | needs | level | says nothing |"]
-    lines += ["|---|---|---|---|---|---|"]
+        which.append((words, *map(_first_default, drawn)))
+    each = []
     for name in RULES:
         told = entries.rule(name)
         facts = [said for heading, said in told.facts.items() if heading != "bounds"]
-        lines.append(f"| `{name}` | {' | '.join(map(cell, (told.says, *facts)))} |")
+        each.append((f"`{name}`", *map(cell, (told.says, *facts))))
+    zero_one = _first_default(list(rules_for("zero_one")))
+    lines = [
+        *table(("to be bounded", "independent clients", "a finite pool"), which),
+        "",
+        f"Where every loss is 0 or the largest: {zero_one}. The default: `{DEFAULT_RULE}`.",
+        f"`{BEST_OF}` takes the smallest of several rules, each at its part of delta.",
+        "",
+        *table(("rule", "what it is", "proved for", "needs", "level", "says nothing"), each),
+    ]
     return "\n".join(lines)
 
 
@@ -156,30 +144,31 @@ def bound_tables() -> str:
     asked = page.partition("## Which bound for which question")[2].partition("\n\n|")[2]
     parts = [f"|{asked.partition(chr(10) * 2)[0]}"]
     for family in sorted({entry.family for entry in CATALOGUE.values()}):
-        parts += [f"### {_sentence(family)[:-1]}", "\n".join(_family(family))]
+        parts += [
+            f"### {_sentence(family)[:-1]}",
+            "\n".join(table(("bound", "claim", "source"), _family(family))),
+        ]
     return "\n\n".join(parts)
 
 
-def _family(family: str) -> Iterator[str]:
-    yield "| bound | claim | source |"
-    yield "|---|---|---|"
+def _family(family: str) -> Iterator[tuple[str, str, str]]:
     for name, entry in sorted(CATALOGUE.items()):
         if entry.family == family:
             home = getmodule(entry.function)
             link = place_of(f"{home.__name__}.{name}") if home else ""
-            yield f"| [`{name}`]({link}) | {cell(plain(entry.claim))} | {cell(entry.source)} |"
+            yield f"[`{name}`]({link})", cell(plain(entry.claim)), cell(entry.source)
 
 
 def column_table() -> str:
     """Return the columns of ``rows.csv``, then those of the frames that reports make of it."""
-    lines = ["| column of `rows.csv` | what it holds |", "|---|---|"]
-    lines += [f"| `{name}` | {cell(says)} |" for name, says in MEANINGS.items()]
-    lines += ["", "| frame | what it holds | columns |", "|---|---|---|"]
+    columns = ((f"`{name}`", cell(says)) for name, says in MEANINGS.items())
+    frames = []
     for name in latecomer.reports.__all__:
         frame = getattr(latecomer.reports, name)
         returned = documented(frame.__doc__, "Returns", shown=plain) if isfunction(frame) else {}
         if name.endswith("_frame"):
-            columns = " ".join(one.meaning for one in returned.values())
+            own = " ".join(one.meaning for one in returned.values())
             said = plain((frame.__doc__ or "").partition("\n\n")[0])
-            lines.append(f"| `{name}` | {cell(said)} | {cell(columns)} |")
-    return "\n".join(lines)
+            frames.append((f"`{name}`", cell(said), cell(own)))
+    lines = table(("column of `rows.csv`", "what it holds"), columns)
+    return "\n".join([*lines, "", *table(("frame", "what it holds", "columns"), frames)])

@@ -19,8 +19,6 @@ from latecomer.bounds.certificate import Array
 from latecomer.bounds.held_out.betting import BET_WEIGHTS
 from latecomer.eval.runs.reissue import reissue
 
-__all__ = ["BANK", "bank_line", "kept_lines", "sample", "summary", "written"]
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "pages" / "default_rule.md"
 REFERENCE = ROOT / "reports" / "reference"

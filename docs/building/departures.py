@@ -4,12 +4,11 @@ import re
 from functools import cache
 
 import pandas as pd
+from blocks import table
 from published import REFERENCE
 
 from latecomer.eval.names import method_facts
 from latecomer.eval.results.kept_cells import cells_of, rows_file
-
-__all__ = ["FIGURE", "deviation_table", "filled"]
 
 FIGURE = re.compile(r"\{(checks|moved|published|rates) ([\w. -]+)\}")
 """What a method's file writes where the page shows a figure: its kind, and the kept runs."""
@@ -22,20 +21,20 @@ _NOWHERE = {
 
 def deviation_table(which: str) -> str:
     """Return the departures of methods, ``all`` or one, from paper and code, as a table."""
-    lines = ["| method | differs from | what differs | moves a number |", "|---|---|---|---|"]
+    rows = []
     for name, told in method_facts().items():
         if which not in ("all", name):
             continue
         called = f"{told.get('called') or told.get('shown_as') or name} (`{name}`)"
         for where, what, moves in told["deviations"]:
-            lines.append(f"| {called} | {where} | {what} | {filled(moves, name)} |")
+            rows.append((called, where, what, filled(moves, name)))
         named = " ".join(where for where, *_ in told["deviations"])
-        lines += [
-            f"| {called} | {where} | {said} | {'no' if where == 'paper' else 'not known'} |"
+        rows += [
+            (called, where, said, "no" if where == "paper" else "not known")
             for where, said in _NOWHERE.items()
             if where not in named
         ]
-    return "\n".join(lines)
+    return "\n".join(table(("method", "differs from", "what differs", "moves a number"), rows))
 
 
 def filled(text: str, method: str) -> str:
@@ -53,9 +52,9 @@ def filled(text: str, method: str) -> str:
 
 def _beside_published(method: str, run: str) -> str:
     """Say what is right in a kept run, and in the table that it follows."""
-    table = pd.read_csv(REFERENCE / "published.csv")
-    named = table["method"].str.lower().str.replace("-", "_")
-    own = table[(table["run"] == run) & (named == method)]
+    numbers = pd.read_csv(REFERENCE / "published.csv")
+    named = numbers["method"].str.lower().str.replace("-", "_")
+    own = numbers[(numbers["run"] == run) & (named == method)]
     if own.empty:
         raise ValueError(f"published.csv has no figure of {method} with the run {run}")
     said = [

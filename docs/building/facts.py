@@ -2,6 +2,7 @@
 
 from inspect import getmodule
 
+from blocks import table
 from every_kind import examples
 from python_names import place_of
 
@@ -9,15 +10,10 @@ from latecomer.bounds import CATALOGUE
 from latecomer.eval.names import statement
 from latecomer.eval.studies.shipped import shipped_studies
 
-__all__ = ["fact_table", "statement_list", "study_list"]
-
 
 def fact_table(names: list[str]) -> str:
     """Return one Markdown table of what is known about each calculator."""
-    lines = [
-        "| function | source | population; predictor; sampling | vacuous when |",
-        "|---|---|---|---|",
-    ]
+    rows = []
     for name in names:
         entry = CATALOGUE[name]
         tags = "; ".join(tag for tag in (entry.population, entry.predictor, entry.sampling) if tag)
@@ -27,7 +23,8 @@ def fact_table(names: list[str]) -> str:
         home = getmodule(entry.function)
         link = f"[`{name}`]({place_of(f'{home.__name__}.{name}')})" if home else f"`{name}`"
         cells = (link, entry.source, about, entry.vacuous_when or "does not apply")
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        rows.append([cell.replace("|", "\\|") for cell in cells])
+    lines = table(("function", "source", "population; predictor; sampling", "vacuous when"), rows)
     assumed = [
         f"- `{name}`: " + "; ".join(CATALOGUE[name].assumptions)
         for name in names

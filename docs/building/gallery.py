@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,8 +11,6 @@ from latecomer.reports.display.pictures import Writer
 from latecomer.reports.display.section import Material
 from latecomer.reports.page.page import page_of, under_shown_names
 from latecomer.reports.page.questions import answers
-
-__all__ = ["GALLERY", "Shown", "entry_list", "gallery_pages", "shown_run"]
 
 REFERENCE = Path(__file__).resolve().parents[2] / "reports" / "reference"
 GALLERY = (
@@ -34,43 +31,22 @@ GALLERY = (
 )
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A report of the gallery.
-
-    Attributes
-    ----------
-    name : str
-        Name of the kept run.
-    question, answer : str
-        What the study asks, and the first sentence of the report.
-    """
-
-    name: str
-    question: str
-    answer: str
-
-
 @cache
-def shown_run(name: str) -> Shown:
-    """Return what a kept run asks and answers."""
+def shown_run(name: str) -> tuple[str, str]:
+    """Return what the study of a kept run asks, and the first sentence of its report."""
     run = under_shown_names(load_run(REFERENCE / name))
     (first, *_) = answers(Material.of(run))
-    return Shown(name, str(run.study.get("question") or ""), first.sentence)
+    return str(run.study.get("question") or ""), first.sentence
 
 
 def entry_list() -> str:
     """Return the gallery's entries: question, answer, and the run whose report it is."""
     lines = []
-    for one in map(shown_run, GALLERY):
-        lines += [f"### {one.question}", "", one.answer, ""]
-        run = f"../../reports/reference/{one.name}"
-        lines += [
-            f"[![{one.name}](thumbnails/{one.name}.png)]({run})",
-            "",
-            f"[`{one.name}`]({run})",
-            "",
-        ]
+    for name in GALLERY:
+        question, answer = shown_run(name)
+        run = f"../../reports/reference/{name}"
+        picture = f"[![{name}](thumbnails/{name}.png)]({run})"
+        lines += [f"### {question}", "", answer, "", picture, "", f"[`{name}`]({run})", ""]
     return "\n".join(lines)
 
 

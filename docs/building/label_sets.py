@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pandas as pd
+from blocks import table
 from published import REFERENCE
 
 from latecomer.certify.predicted_sets import LABEL_SCORES
@@ -12,8 +13,6 @@ from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.errors import model_of, primary_predictor, records
 from latecomer.reports.guarantees.sets import CLIENTS, CONFIDENT, POOLED, answer_sets, sets_frame
-
-__all__ = ["set_tables"]
 
 _FORMS = (CLIENTS, CONFIDENT, POOLED)
 _HEADS = (
@@ -38,15 +37,13 @@ def set_tables(run: str) -> str:
     ]
     for score, own in plain.groupby("score", sort=False):
         words = LABEL_SCORES[str(score).partition(":")[2]].words
-        lines += ["", f"By {words}:", "", *_table(own)]
+        lines += ["", f"By {words}:", "", *table(_HEADS, _rows(own), numbers=True)]
     shifted = every[(every["shift"] != "none") & (every["score"] == one["score"])]
     lines += _shifts(shifted[shifted["form"] == CLIENTS])
     return "\n".join(lines)
 
 
-def _table(frame: pd.DataFrame) -> Iterator[str]:
-    yield f"| {' | '.join(_HEADS)} |"
-    yield f"|---|{'--:|' * (len(_HEADS) - 1)}"
+def _rows(frame: pd.DataFrame) -> Iterator[list[str]]:
     names = model_names(frame)
     told = records(frame)
     for row in (one for one in told if one["form"] == CLIENTS):
@@ -55,19 +52,18 @@ def _table(frame: pd.DataFrame) -> Iterator[str]:
         for form in _FORMS:
             cells += [percent(forms[form]["coverage"]), f"{forms[form]['set_size']:.2f}"]
             cells += [percent(row["set_single"], 0)] if form == CLIENTS else []
-        yield f"| {' | '.join(cells)} |"
+        yield cells
 
 
-def _shifts(frame: pd.DataFrame) -> Iterator[str]:
+def _shifts(frame: pd.DataFrame) -> list[str]:
     """Say what thresholds of unshifted clients hold where nothing is promised."""
-    if frame.empty:
-        return
-    yield from ("", "Under shift, where nothing is promised, by method:", "")
-    yield from ("| new clients | held | labels |", "|---|--:|--:|")
+    rows = []
     for _, own in frame.groupby(["shift", "severity"], sort=False, dropna=False):
         row = records(own)[0]
         spans = [
             f"{show(own[of].min())} to {show(own[of].max())}"
             for of, show in (("coverage", percent), ("set_size", "{:.2f}".format))
         ]
-        yield f"| {shift_name(row['shift'], row['severity'])} | {' | '.join(spans)} |"
+        rows.append((shift_name(row["shift"], row["severity"]), *spans))
+    lines = table(("new clients", "held", "labels"), rows, numbers=True)
+    return ["", "Under shift, where nothing is promised, by method:", "", *lines] if rows else []

@@ -12,8 +12,6 @@ from markdown import Extension, Markdown
 from markdown.inlinepatterns import InlineProcessor
 from markdown.preprocessors import Preprocessor
 
-__all__ = ["Mathematics", "mathml"]
-
 BLOCK = re.compile(
     r"^(?P<indent>[ ]*)(?:\$\$\s*(?P<dollars>.+?)\s*\$\$[ ]*$"
     r"|\.\. math::\s*(?P<directive>.+?)(?=\n\s*\n|\Z))",

@@ -2,8 +2,6 @@
 
 from latecomer.commands.listings import SUPPORT, newcomers
 
-__all__ = ["newcomer_table"]
-
 
 def newcomer_table(which: str) -> str:
     """Return what a new client gets of methods, ``all`` or one, as a table."""

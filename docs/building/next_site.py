@@ -23,8 +23,6 @@ from latecomer.bounds import (
 )
 from latecomer.bounds.certificate import Array
 
-__all__ = ["SITES", "WORLDS", "World", "example_lines", "miss_line", "written"]
-
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "pages" / "next_site.md"
 SITES = (6, 30)
 ALPHA, DELTA = 0.2, 0.05

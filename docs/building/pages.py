@@ -37,8 +37,6 @@ from trained_bounds import bound_table
 from tried_options import tried_table
 from unlabelled import unlabelled_table
 
-__all__ = ["BLOCK", "MAKERS", "PAGES", "in_full", "rewritten"]
-
 PAGES = Path(__file__).resolve().parents[1] / "pages"
 CHOICES: Mapping[str, Callable[[], str]] = {
     "bounds": bound_tables,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from blocks import table
 from scipy.stats import kendalltau
 
 from latecomer.certify.words import listing
@@ -14,11 +15,6 @@ from latecomer.eval.studies.loading import load_study, shipped_texts
 from latecomer.reports.accuracy.published import published
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.paper import NOT_COMPARABLE, paper_numbers, with_verdicts
-
-__all__ = [
-    *("PAPERS", "count_list", "count_sentence", "kept_table", "orders", "published_table"),
-    "verdicts",
-]
 
 REFERENCE = Path(__file__).resolve().parents[2] / "reports" / "reference"
 PAPERS = {"pefll-iclr": "PeFLL", "pfedhn": "pFedHN", "odpfl": "OD-PFL"}
@@ -284,11 +280,7 @@ def kept_table() -> str:
 
 def published_table(paper: str) -> str:
     """Return a paper's numbers and their verdicts as a Markdown table."""
-    lines = [
-        f"| {' | '.join(COLUMNS)} |",
-        "|---" * len(COLUMNS) + "|",
-    ]
-    own = verdicts()
+    own, rows = verdicts(), []
     for row in own[own["source"] == paper].to_dict("records"):
         percent = row["metric"] == "accuracy_percent"
         measured = percent and pd.notna(row["ours"])
@@ -303,9 +295,9 @@ def published_table(paper: str) -> str:
             row["verdict"],
             f"{row['reason']} (`{row['run']}`)" if row["run"] else row["reason"],
         )
-        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+        rows.append([str(cell).replace("|", "\\|") for cell in cells])
     told = [f"- {sentence}" for sentence in orders(paper)]
-    return "\n".join([count_sentence(paper), "", *told, "", *lines])
+    return "\n".join([count_sentence(paper), "", *told, "", *table(COLUMNS, rows)])
 
 
 if __name__ == "__main__":

@@ -9,16 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-__all__ = [
-    "claim_of",
-    "docstring_of",
-    "front_door_table",
-    "homes",
-    "name_list",
-    "place_of",
-    "plain",
-]
-
 PAGES = ("bounds", "certify", "models", "eval", "reports")
 ROLE = re.compile(r":(?:func|class|data|meth|mod|attr):`~?([^`]+)`")
 

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
-__all__ = ["fetched_from_elsewhere", "foreign_in_css", "foreign_in_html"]
-
 ELSEWHERE = re.compile(r"^\s*(?:[a-z]+:)?//", flags=re.IGNORECASE)
 IN_CSS = re.compile(r"""(?:url\(|@import)\s*["']?((?:[a-z]+:)?//[^"')\s]+)""", flags=re.IGNORECASE)
 # Links that a reader may follow load nothing by themselves.

@@ -5,6 +5,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
+from blocks import table
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 from python_names import plain
@@ -19,8 +20,6 @@ from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.kinds.declaration import Dealt
 from latecomer.eval.splits.registry import SPLIT_SETTINGS, SPLITS
 from latecomer.eval.studies.settings import Study, StudyMethod, sections
-
-__all__ = ["cell", "setting_table", "settings_of", "study_file"]
 
 _SIDES = {Ge: "at least {}", Gt: "above {}", Le: "at most {}", Lt: "below {}"}
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
@@ -121,11 +120,11 @@ def _shift_meaning(model: type[BaseModel], name: str) -> str:
 
 def setting_table(settings: Iterable[Setting]) -> str:
     """Return settings as a table."""
-    lines = ["| key | what it is | default | legal |", "|---|---|---|---|"]
-    for one in settings:
-        legal = one.legal.replace("|", "\\|")
-        lines.append(f"| `{one.name}` | {cell(one.meaning)} | {one.default} | {legal} |")
-    return "\n".join(lines)
+    rows = (
+        (f"`{one.name}`", cell(one.meaning), one.default, one.legal.replace("|", "\\|"))
+        for one in settings
+    )
+    return "\n".join(table(("key", "what it is", "default", "legal"), rows))
 
 
 def _sections() -> Mapping[str, type[BaseModel]]:

@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 from textwrap import dedent
 
-__all__ = ["EXAMPLES", "shown_file"]
-
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 KINDS = {".py": "python", ".txt": "text", ".yaml": "yaml"}
 

@@ -16,8 +16,6 @@ from latecomer.reports.page.layout import sections
 from latecomer.reports.page.page import under_shown_names
 from latecomer.reports.page.questions import answers
 
-__all__ = ["FOLDER", "HEIGHT", "WIDTH", "thumbnail"]
-
 FOLDER = Path(__file__).resolve().parents[1] / "pages" / "thumbnails"
 WIDTH, HEIGHT = 320, 240
 """Pixels; a figure that is higher is cut below."""

@@ -3,8 +3,6 @@
 import pandas as pd
 from published import REFERENCE
 
-__all__ = ["bound_table"]
-
 ROWS = REFERENCE / "bound-training" / "bounds.csv"
 _STATES = {
     ("pefll", "before"): "before training",

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from blocks import table
 from published import REFERENCE
 from scipy.stats import t
-
-__all__ = ["chosen", "paired", "spread", "tried_table", "verdict"]
 
 ROWS = REFERENCE / "newcomers-options" / "accuracies.csv"
 SHOWN: Mapping[str, str] = {
@@ -65,7 +64,7 @@ def tried_table(stage: str) -> str:
     right = _first(rows, stage)
     plain, seeds = right.loc["as it is"], right.index.get_level_values("seed")
     columns = ["option", *SHOWN.values(), "sd over seeds", "beside as it is", "beside FedAvg"]
-    lines = [f"| {' | '.join(columns)} |", "|---" + "|--:" * (len(columns) - 1) + "|"]
+    rows_of_options = []
     for option in [one for one in CALLED if one in right.index.get_level_values("option")]:
         own = right.loc[option]
         means = [f"{own[condition].mean():.3f}" for condition in SHOWN]
@@ -74,7 +73,7 @@ def tried_table(stage: str) -> str:
             "" if option == name else _interval(paired(own["sharp"], right.loc[name]["sharp"]))
             for name in ("as it is", "fedavg")
         ]
-        lines.append(f"| {' | '.join([CALLED[option], *means, *beside])} |")
+        rows_of_options.append([CALLED[option], *means, *beside])
     by_classes = plain.index.get_level_values("classes")
     about = (
         f"Seeds {_listed(sorted(set(seeds)))}, each with {_listed(sorted(set(by_classes)))} "
@@ -82,7 +81,7 @@ def tried_table(stage: str) -> str:
         "are of clients as they are, with the same clients and draws, and 95% t intervals over "
         "seeds."
     )
-    told = [about, "", *lines]
+    told = [about, "", *table(columns, rows_of_options, numbers=True)]
     return "\n".join(told if stage == "choose" else [*told, "", *verdict(rows)])
 
 

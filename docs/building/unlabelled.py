@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pandas as pd
+from blocks import table
 from published import REFERENCE
 
 from latecomer.certify.words import percent, points, shift_name
@@ -19,8 +20,6 @@ from latecomer.reports.frames.errors import (
     shift_frame,
 )
 from latecomer.reports.page.questions import answers
-
-__all__ = ["unlabelled_table"]
 
 BESIDE = "pfl_nearest"
 LEVEL = 0.05
@@ -52,13 +51,11 @@ def unlabelled_table(run: str) -> str:
     )
 
 
-def _table(frame: pd.DataFrame, novel: pd.DataFrame, shifted: pd.DataFrame) -> Iterator[str]:
+def _table(frame: pd.DataFrame, novel: pd.DataFrame, shifted: pd.DataFrame) -> list[str]:
     severest = list(_severest(shifted))
     heads = ["method", "error of new clients", "beside PFL-nearest", "told apart"]
     heads += [f"under {shift_name(*one)}" for one in severest]
-    yield f"| {' | '.join(heads)} |"
-    yield f"|---|{'--:|' * (len(heads) - 1)}"
-    names, pairs = model_names(frame), pair_frame(novel)
+    names, pairs, rows = model_names(frame), pair_frame(novel), []
     for row in sorted(records(frame), key=lambda one: one["mean"]):
         label = row["label"]
         span = f"{percent(row['lower'])} to {percent(row['upper'])}"
@@ -67,7 +64,8 @@ def _table(frame: pd.DataFrame, novel: pd.DataFrame, shifted: pd.DataFrame) -> I
             own = shifted[(shifted["label"] == label) & (shifted["shift"] == shift)]
             own = own[own["severity"].eq(severity) | own["severity"].isna()]
             cells.append(percent(own["mean"].iloc[0]))
-        yield f"| {' | '.join(cells)} |"
+        rows.append(cells)
+    return table(heads, rows, numbers=True)
 
 
 def _alarm(rows: pd.DataFrame) -> str:

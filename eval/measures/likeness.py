@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from latecomer.bounds.checks import real
 from latecomer.eval.federation.distances import token_counts
 from latecomer.eval.federation.groups import Federation, Group
 from latecomer.eval.results.rows import Artifact
-from latecomer.eval.scoring.serving import client_generator, known_classes, share_wrong
+from latecomer.eval.scoring.serving import known_classes, served_models, share_wrong
 from latecomer.eval.training.setup import TrainedModel
 from latecomer.models.engine.method import FixedWeights, Method, Predictor
 from latecomer.models.task.clients import Clients
@@ -80,22 +80,12 @@ def blindness_rows(
     n = min(COMPARED, len(clients))
     if method.personalization not in SERVED_AS_TRAINED or n < 2:
         return []
-    served: list[Predictor] = [
-        method.serve(
-            task,
-            state,
-            index,
-            clients.support_of(index),
-            predictor=predictor,
-            generator=client_generator(seed, int(clients.ids[index])),
-        )
-        for index in range(n)
-    ]
+    each = served_models(method, task, state, seen, predictor=predictor, seed=seed)
+    served = [model for model, _ in islice(each, n)]
 
     def error(index: int, model: Predictor) -> float:
-        query, known = clients.query_of(index), known_classes(task, clients.support_of(index))
-        with torch.no_grad():
-            return share_wrong(model(query.x), known, query.labels(), classes=classes)
+        known = known_classes(task, clients.support_of(index))
+        return share_wrong(model, clients.query_of(index), known, classes=classes)
 
     costs = [error(i, served[(i + 1) % n]) - error(i, served[i]) for i in range(n)]
     where = {**seen.condition(), "n_clients": n, "predictor": predictor, "classes": classes}

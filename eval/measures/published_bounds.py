@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -43,17 +43,15 @@ _JOINT_BATCH = 32
 _DIRECTIONS = 8
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(NamedTuple):
     """One input of a bound: argument of the calculator, value, where the number comes from.
 
-    It is an estimate if the theorem's constant could be larger.
+    An estimate, where the theorem's constant could be larger, says so in the end.
     """
 
     name: str
     value: float
     provenance: str
-    estimate: bool = False
 
 
 def dense_dimension(task: Task) -> Constant:
@@ -65,8 +63,8 @@ def dense_dimension(task: Task) -> Constant:
     return Constant(
         "dimension",
         weights * math.log2(weights),
-        f"W log2 W for the target network's W = {weights} weights: a rate, not an exact dimension",
-        estimate=True,
+        f"W log2 W for the target network's W = {weights} weights: a rate, not an exact dimension "
+        "(estimate)",
     )
 
 
@@ -84,8 +82,7 @@ def loss_lipschitz(task: Task, clients: Clients, thetas: Params) -> Constant:
     return Constant(
         "loss_lipschitz",
         largest,
-        "largest gradient norm of a seen client's cross-entropy at its own weights",
-        estimate=True,
+        "largest gradient norm of a seen client's cross-entropy at its own weights (estimate)",
     )
 
 
@@ -116,23 +113,20 @@ def hypernetwork_constants(
             "radius",
             _radius(hyper, embeddings),
             "largest of the trained hypernetwork's norm and the embeddings' norms; "
-            "the theorem wants a ball fixed before training",
-            estimate=True,
+            "the theorem wants a ball fixed before training (estimate)",
         ),
         loss_lipschitz(task, clients, thetas),
         Constant(
             "descriptor_lipschitz",
             max(_descriptor_lipschitz(part.applied(own)) for (_, part), own in alone),
             "product of the layers' spectral norms: an upper bound at the trained weights, "
-            "not over the whole ball",
-            estimate=True,
+            "not over the whole ball (estimate)",
         ),
         Constant(
             "weight_lipschitz",
             _weight_lipschitz(net, hyper, embeddings, size, seed),
             "largest Jacobian norm along random directions at the trained weights: "
-            "a lower estimate",
-            estimate=True,
+            "a lower estimate (estimate)",
         ),
     )
 
@@ -213,8 +207,8 @@ def joint_error(
     return Constant(
         "joint_error",
         float(np.sum(errors)),
-        "source plus target error of one net trained on half of both, on the other halves",
-        estimate=True,
+        "source plus target error of one net trained on half of both, on the other halves "
+        "(estimate)",
     )
 
 
@@ -239,12 +233,6 @@ class PublishedBound:
 
 def _not_rigorous(bound: Certificate, reason: str, predictor: str) -> Certificate:
     return replace(bound, rigorous=False, reason=reason, predictor=predictor)
-
-
-def _listed(constants: tuple[Constant, ...]) -> Inputs:
-    return tuple(
-        (c.name, c.value, c.provenance + (" (estimate)" if c.estimate else "")) for c in constants
-    )
 
 
 def _norms(model: TrainedModel) -> PosteriorNorms | None:
@@ -358,7 +346,7 @@ def pfedhn_eps_values(model: TrainedModel) -> Iterator[PublishedBound]:
         ("empirical_risk", risk, "0/1 error of the seen clients on their support data"),
         ("n_samples", float(smallest), "smallest support size: the theorem has equal sizes"),
         ("n_clients", float(len(seen.clients)), "seen clients"),
-        *_listed(constants),
+        *constants,
     )
     reason = (
         "the radius and the Lipschitz constants are estimates taken after training; the theorem's "
@@ -396,8 +384,7 @@ def _domain_constants(
             max(0.0, distance.proxy),
             f"proxy A-distance of a linear domain classifier, raw {distance.proxy:.3f}, "
             f"standard error {4 * distance.standard_error:.3f}, cut at 0; a trained classifier "
-            "gives at most the divergence of the theorem",
-            estimate=True,
+            "gives at most the divergence of the theorem (estimate)",
         ),
         joint_error(task, source, target, seed=seed),
         Constant(
@@ -429,7 +416,7 @@ def ben_david_values(model: TrainedModel) -> Iterator[PublishedBound]:
             )
             inputs: Inputs = (
                 ("source_risk", error, "pooled query error of the seen clients"),
-                *_listed(constants),
+                *constants,
             )
             reason = (
                 "heuristic: divergence, dimension and joint error are estimates, and the "

@@ -12,6 +12,7 @@ from its generators.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 
 from latecomer.bounds import pefll_31, pefll_31_minT
+from latecomer.bounds.certificate import Array
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import minibatches
 from latecomer.models.families.generated_clients import GeneratedClients
@@ -127,8 +129,15 @@ def converging(
         return None
 
     def measure(state: State, rounds_done: int) -> Mapping[str, float]:
-        drawn = {"batch_size": batch_size, "seed": seed, "rounds_done": rounds_done}
-        return quantities(method, task, state, clients, **drawn)
+        return quantities(
+            method,
+            task,
+            state,
+            clients,
+            batch_size=batch_size,
+            seed=seed,
+            rounds_done=rounds_done,
+        )
 
     return measure
 
@@ -320,18 +329,22 @@ def convergence_rows(
     constants = {name: max(record[name] for record in records) for name in _CONSTANTS}
     # Cross-entropy and ridges are at least 0, so 0 is a lower bound of the objective.
     inputs = {"initial_gap": float(records[0]["objective"]), **constants}
-    portions: dict[str, Any] = {"cohort": cohort, "local_steps": local_steps}
+    rate_of = partial(pefll_31, cohort=cohort, local_steps=local_steps, batch_size=batch_size)
     later = [record for record in records if record["round"] > 0]
     rows += [
         {**where, **row}
         for number in range(1, len(later) + 1)
-        for row in _rates(later[:number], inputs, {**portions, "batch_size": batch_size})
+        for row in _rates(later[:number], inputs, rate_of)
     ]
     last = {**where, "round": records[-1]["round"]}
     if constants["smoothness"] > 0:
-        names = ("smoothness", "loss_smoothness")
-        least = float(pefll_31_minT(**{name: constants[name] for name in names}, **portions))
-        rows.append({**last, "metric": "convergence_rounds", "value": least, **_NO_BOUND})
+        least = pefll_31_minT(
+            smoothness=constants["smoothness"],
+            loss_smoothness=constants["loss_smoothness"],
+            cohort=cohort,
+            local_steps=local_steps,
+        )
+        rows.append({**last, "metric": "convergence_rounds", "value": float(least), **_NO_BOUND})
     steps = {"server": method.server_lr, "clients": method.local_lr}
     if last["round"]:
         steps["theorem"] = 2 * cohort**0.5 / (local_steps * float(last["round"]) ** 0.5)
@@ -340,17 +353,17 @@ def convergence_rows(
 
 
 def _rates(
-    measured: Sequence[Mapping[str, Any]], inputs: Mapping[str, float], portions: Mapping[str, Any]
+    measured: Sequence[Mapping[str, Any]],
+    inputs: Mapping[str, float],
+    rate_of: Callable[..., Array],
 ) -> Iterator[Row]:
     """Yield the theorem's two sides at the last of the rounds measured so far."""
     now = {"round": measured[-1]["round"]}
     norms = [float(one["squared_gradient_norm"]) for one in measured]
     yield {**now, "metric": "mean_squared_gradient_norm", "value": float(np.mean(norms))}
     for term, used in {"": tuple(inputs), **RATE_TERMS}.items():
-        kept: dict[str, Any] = {
-            name: value if name in used else 0.0 for name, value in inputs.items()
-        }
-        rate = float(pefll_31(**kept, **portions, n_rounds=int(now["round"])))
+        kept = {name: value if name in used else 0.0 for name, value in inputs.items()}
+        rate = float(rate_of(**kept, n_rounds=int(now["round"])))
         yield {**now, "metric": "convergence_rate", "term": term, "value": rate, **_NO_BOUND}
 
 

@@ -154,7 +154,6 @@ def price_rows(
     *,
     bound: str,
     common: Mapping[str, Any],
-    n_clients: int,
     pool_size: int | None,
 ) -> list[Row]:
     """Rows of a mean certificate's price, and of what deterministic rules pay on equal scores.
@@ -165,7 +164,7 @@ def price_rows(
     certificate's own delta.
     """
     mean = float(issued.terms["empirical_risk"])
-    delta = float(issued.delta_total)
+    delta, n_clients = float(issued.delta_total), common["n_clients"]
     prices = {
         "paid": float(issued.value) - mean,
         "reference": float(reference_price(mean_loss=mean, n_clients=n_clients, delta=delta)),
@@ -190,7 +189,6 @@ def pool_rows(
     bound: str,
     common: Mapping[str, Any],
     mean: float,
-    n_clients: int,
     pool_size: int,
     left_out: int = 0,
 ) -> list[Row]:
@@ -199,6 +197,7 @@ def pool_rows(
     Terms ``others`` (`left_for_others`), ``size`` of the pool and, where the split left clients of
     the data out, ``left_out``: how many, none of them in the pool.
     """
+    n_clients = common["n_clients"]
     others = left_for_others(
         bound=float(issued.value), mean=mean, n_clients=n_clients, pool_size=pool_size
     )
@@ -339,8 +338,7 @@ def with_caveats(
     if not split.dealt:
         rows, facts = unproven(rows, facts, UNDEALT)
     if vouched:
-        told = {"kind": "assumption", "name": "vouched", "value": "", "text": vouched}
-        facts = facts + [{**fact, **told} for fact in facts if fact["kind"] == "total"]
+        facts = facts + _beside(_of_totals(facts), "assumption", "vouched", vouched)
     artifacts = dict(outcome.artifacts)
     if facts:
         artifacts |= behind(facts)
@@ -350,6 +348,22 @@ def with_caveats(
 def _facts(outcome: Outcome) -> list[Row]:
     told = outcome.artifacts.get("certificates")
     return [dict(fact) for fact in (told.table or ())] if told else []
+
+
+def _totals(rows: list[Row], *metrics: str) -> list[Row]:
+    return [row for row in rows if row.get("metric") in metrics and not row.get("term")]
+
+
+def _of_totals(facts: list[Row]) -> list[Row]:
+    return [fact for fact in facts if fact["kind"] == "total"]
+
+
+def _beside(
+    totals: Iterable[Row], kind: str, name: str, text: str, value: float | str = ""
+) -> list[Row]:
+    """Return one more fact about each of these certificates."""
+    told = {"kind": kind, "name": name, "value": value, "text": text}
+    return [{**fact, **told} for fact in totals]
 
 
 def _with_left_out(
@@ -362,45 +376,37 @@ def _with_left_out(
         bound = str(one.get("bound"))
         return bound.partition(":")[0] in ROUTES and bound not in said
 
-    totals = [
-        row
-        for row in rows
-        if row.get("metric") in ("certificate", "set_threshold") and not row.get("term")
-    ]
     about = {"metric": "certificate_pool", "term": "left_out", "value": float(n_left_out)}
-    told = {"kind": "assumption", "name": "left_out", "value": "", "text": of_no_pool(n_left_out)}
-    return (
-        rows + [{**row, **about} for row in totals if silent(row)],
-        facts + [{**f, **told} for f in facts if f["kind"] == "total" and silent(f)],
+    totals = filter(silent, _totals(rows, "certificate", "set_threshold"))
+    told = _beside(
+        filter(silent, _of_totals(facts)), "assumption", "left_out", of_no_pool(n_left_out)
     )
+    return rows + [{**row, **about} for row in totals], facts + told
 
 
 def _with_overlap(
     rows: list[Row], facts: list[Row], share: float, n_novel: int
 ) -> tuple[list[Row], list[Row]]:
-    totals = [row for row in rows if row.get("metric") == "certificate" and not row.get("term")]
     kept = ("bound", "shift", "severity", "predictor", "population", "sampling", "delta")
     about = ("classes", "personalization", "round")
     rows = rows + [
         {name: row[name] for name in (*kept, *about) if name in row}
         | {"group": "novel", "n_clients": n_novel, "metric": "certificate_overlap", "value": share}
-        for row in totals
+        for row in _totals(rows, "certificate")
     ]
     text = "share of new clients' query samples that arriving clients hold too"
-    told = {"kind": "input", "name": "novel_samples_shared", "value": share, "text": text}
-    return rows, facts + [{**fact, **told} for fact in facts if fact["kind"] == "total"]
+    totals = _of_totals(facts)
+    return rows, facts + _beside(totals, "input", "novel_samples_shared", text, share)
 
 
 def _left_for_others(rows: list[Row], facts: list[Row]) -> list[Row]:
     """Return what bounds over a pool imply for its other clients; nothing for drawn scores."""
     pools = {fact["bound"]: fact["value"] for fact in facts if fact["name"] == "pool_size"}
     pooled: list[Row] = []
-    for total in rows:
-        bounded = total.get("metric") == "certificate" and not total.get("term")
-        if not bounded or total["sampling"] != "finite-pool":
+    for total in _totals(rows, "certificate"):
+        # The mean of drawn scores is known only up to the draws.
+        if (total["sampling"], total["predictor"]) != ("finite-pool", "deterministic"):
             continue
-        if total["predictor"] != "deterministic":
-            continue  # the mean of drawn scores is known only up to the draws
         mean = next(
             part["value"]
             for part in rows
@@ -422,8 +428,5 @@ def unproven(rows: list[Row], facts: list[Row], why: str) -> tuple[list[Row], li
     proven = {row["bound"] for row in rows if row.get("rigorous") is True}
     doubt = {"rigorous": False, "message": why}
     rows = [row | doubt if row.get("rigorous") is True else row for row in rows]
-    reason = {"kind": "reason", "name": "reason", "value": "", "text": why}
-    more = [
-        {**fact, **reason} for fact in facts if fact["kind"] == "total" and fact["bound"] in proven
-    ]
-    return rows, facts + more
+    doubted = (fact for fact in _of_totals(facts) if fact["bound"] in proven)
+    return rows, facts + _beside(doubted, "reason", "reason", why)

@@ -1,10 +1,10 @@
 """Route R0 of a study: rows, facts and curves from the scores of the held-out clients."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,29 +37,14 @@ from latecomer.eval.routes.scored_clients import (
     error_curve,
     fractions_above,
 )
-from latecomer.eval.scoring.scores import ClientScore, cross_fitted
+from latecomer.eval.scoring.scores import ClientScore, Condition, cross_fitted
 from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.splits.registry import sampling_of
 
 Row = dict[str, Any]
 
 
-class Condition(Protocol):
-    """What a certificate has to know about the group that was scored."""
-
-    @property
-    def shift(self) -> str:
-        """``none`` or the name of the shift."""
-
-    @property
-    def severity(self) -> float | None:
-        """Strength of the shift; None when unshifted."""
-
-    def condition(self) -> dict[str, Any]:
-        """Return the columns of a row that say which group and shift it is about."""
-
-
-C = TypeVar("C", bound=Condition)
+C = TypeVar("C", Group, Condition)
 
 
 def score_certification(
@@ -166,30 +151,18 @@ class Drawn:
         return self.untrained if self.sampling == "finite-pool" else None
 
 
-@dataclass(frozen=True)
-class _Issue:
-    """One entry of a study, and what all its certificates have in common."""
-
-    entry: HeldOut
-    drawn: Drawn
-    classes: str
-    n_seeds: int
-
-
 def _shares(
-    issue: _Issue, group: Condition, groups: Iterable[Condition]
+    level: float, shift: str, n_seeds: int, n_severities: int
 ) -> Iterator[tuple[str, float, list[str], int]]:
     """Yield each certificate's suffix, probability, notes on who shares delta, and severities."""
-    level = issue.entry.level
     notes: list[str] = []
-    if issue.n_seeds > 1:
-        level /= issue.n_seeds
-        notes.append(one_of_several(issue.n_seeds, "a training seed"))
+    if n_seeds > 1:
+        level /= n_seeds
+        notes.append(one_of_several(n_seeds, "a training seed"))
     yield "", level, notes, 1
-    severities = sum(one.shift == group.shift for one in groups)
-    if group.shift != "none" and severities > 1:
-        band = one_of_several(severities, f"a severity of {group.shift}")
-        yield "@band", level / severities, [*notes, band], severities
+    if shift != "none" and n_severities > 1:
+        band = one_of_several(n_severities, f"a severity of {shift}")
+        yield "@band", level / n_severities, [*notes, band], n_severities
 
 
 def certify_held_out(request: Request[HeldOut]) -> Findings:
@@ -230,7 +203,6 @@ def issue_certificates(
     InputError
         When a rule does not cover how the clients were drawn, or what the scores are.
     """
-    issue = _Issue(entry, drawn, classes, n_seeds)
     wanted = ("none", *entry.certified_shifts)
     findings = Findings([], [], {})
     for predictor, groups in scores.items():
@@ -248,13 +220,16 @@ def issue_certificates(
                 orders_seed=entry.orders_seed or 0,
                 left_out=drawn.left_out,
             )
-            for suffix, level, held, severities in _shares(issue, group, groups):
-                inputs = _inputs(scored, drawn, issue.n_seeds, severities)
+            issue = _Issue(entry, scored, group, classes, findings)
+            alike = sum(one.shift == group.shift for one in groups)
+            for suffix, level, held, severities in _shares(
+                entry.level, group.shift, n_seeds, alike
+            ):
+                inputs = _inputs(scored, n_seeds, severities)
                 inputs += _voided(scored, entry, level, in_order=drawn.in_order)
                 for one in _STATEMENTS.get(str(entry.rule), _mean)(scored, entry, level):
-                    bound = f"{entry.route}:{entry.rule}{one.name}{suffix}"
-                    _write(findings, issue, group, scored, one, bound, held, inputs)
-                    _write_curve(findings, issue, group, scored, one, suffix)
+                    issue.write(one, suffix, held, inputs)
+                    issue.write_curve(one, suffix)
     return findings
 
 
@@ -275,109 +250,96 @@ def _voided(
     return [(f"by {rule}", value, told.sentence(f"{math.ceil(1e3 * value) / 1e3:.3f}"))]
 
 
-def _write(
-    findings: Findings,
-    issue: _Issue,
-    group: Condition,
-    scored: Scored,
-    statement: _Statement,
-    bound: str,
-    notes: Sequence[str],
-    inputs: Sequence[tuple[str, float, str]],
-) -> None:
-    issued = replace(statement.issued, assumptions=(*statement.issued.assumptions, *notes))
-    n_clients = len(scored.scores)
-    common = {"classes": issue.classes, **group.condition(), "n_clients": n_clients}
-    findings.rows.extend(
-        certificate_rows(issued, bound=bound, common=common, metric=statement.metric)
-    )
-    rule = str(issue.entry.rule)
-    if rule == BEST_OF or RULES[rule].states == "mean":
-        findings.rows.extend(
-            price_rows(
-                issued,
-                bound=bound,
-                common=common,
-                n_clients=n_clients,
-                pool_size=scored.pool_size,
-            )
-        )
-    if scored.pool_size is not None and statement.sampled is not None:
-        findings.rows.extend(
-            pool_rows(
+@dataclass(frozen=True, eq=False)
+class _Issue:
+    """One entry of a study, the group whose scores it is about, and where statements go."""
+
+    entry: HeldOut
+    scored: Scored
+    group: Group | Condition
+    classes: str
+    findings: Findings
+
+    @property
+    def common(self) -> Row:
+        """Columns that all rows share."""
+        n_clients = len(self.scored.scores)
+        return {"classes": self.classes, **self.group.condition(), "n_clients": n_clients}
+
+    def write(
+        self,
+        statement: _Statement,
+        suffix: str,
+        notes: Sequence[str],
+        inputs: Sequence[tuple[str, float, str]],
+    ) -> None:
+        """Write the rows of a certificate, and what is behind it."""
+        issued = replace(statement.issued, assumptions=(*statement.issued.assumptions, *notes))
+        rule, pool, rows = str(self.entry.rule), self.scored.pool_size, self.findings.rows
+        bound, common = f"{self.entry.route}:{rule}{statement.name}{suffix}", self.common
+        rows += certificate_rows(issued, bound=bound, common=common, metric=statement.metric)
+        if rule == BEST_OF or RULES[rule].states == "mean":
+            rows += price_rows(issued, bound=bound, common=common, pool_size=pool)
+        if pool is not None and statement.sampled is not None:
+            rows += pool_rows(
                 issued,
                 bound=bound,
                 common=common,
                 mean=statement.sampled,
-                n_clients=n_clients,
-                pool_size=scored.pool_size,
-                left_out=scored.left_out,
+                pool_size=pool,
+                left_out=self.scored.left_out,
             )
+        shift, severity = self.group.shift, self.group.severity
+        self.findings.facts.extend(
+            certificate_facts(issued, bound=bound, shift=shift, severity=severity, inputs=inputs)
         )
-    findings.facts.extend(
-        certificate_facts(
-            issued, bound=bound, shift=group.shift, severity=group.severity, inputs=inputs
-        )
-    )
 
-
-def _write_curve(
-    findings: Findings,
-    issue: _Issue,
-    group: Condition,
-    scored: Scored,
-    statement: _Statement,
-    suffix: str,
-) -> None:
-    """Write what belongs to a whole curve: its steps, and the radius at which a target breaks."""
-    issued, bound = statement.issued, f"{issue.entry.route}:{issue.entry.rule}{suffix}"
-    tags = {
-        "predictor": issued.predictor,
-        "sampling": issued.sampling,
-        "delta": float(issued.delta_total),
-    }
-    condition = {key: value for key, value in group.condition().items() if key != "group"}
-    for step in statement.curve:
-        record = {"bound": bound, **condition, **tags, **step}
-        findings.tables.setdefault(statement.table, []).append(record)
-    if statement.breaking is None:
-        return
-    target, radius = statement.breaking
-    none = math.isnan(radius)
-    findings.rows.append(
-        {
-            "classes": issue.classes,
-            **group.condition(),
-            "n_clients": len(scored.scores),
-            "metric": "breaking_radius",
-            "bound": bound,
-            "term": f"target={target:g}",
-            "population": issued.population,
-            "rigorous": issued.rigorous,
-            **tags,
-            "value": "" if none else radius,
-            "message": "not certified below the target under any shift" if none else "",
+    def write_curve(self, statement: _Statement, suffix: str) -> None:
+        """Write what belongs to a whole curve: its steps, and the radius at which it breaks."""
+        issued, bound = statement.issued, f"{self.entry.route}:{self.entry.rule}{suffix}"
+        tags = {
+            "predictor": issued.predictor,
+            "sampling": issued.sampling,
+            "delta": float(issued.delta_total),
         }
-    )
+        condition = {k: value for k, value in self.group.condition().items() if k != "group"}
+        for step in statement.curve:
+            record = {"bound": bound, **condition, **tags, **step}
+            self.findings.tables.setdefault(statement.table, []).append(record)
+        if statement.breaking is None:
+            return
+        target, radius = statement.breaking
+        none = math.isnan(radius)
+        self.findings.rows.append(
+            {
+                **self.common,
+                "metric": "breaking_radius",
+                "bound": bound,
+                "term": f"target={target:g}",
+                "population": issued.population,
+                "rigorous": issued.rigorous,
+                **tags,
+                "value": "" if none else radius,
+                "message": "not certified below the target under any shift" if none else "",
+            }
+        )
 
 
-def _inputs(
-    scored: Scored, drawn: Drawn, n_seeds: int, severities: int
-) -> list[tuple[str, float, str]]:
+def _inputs(scored: Scored, n_seeds: int, severities: int) -> list[tuple[str, float, str]]:
     support = [score.n_support for score in scored.scores]
     inputs = [("n_clients", float(len(scored.scores)), "held-out clients, each scored once")]
-    if drawn.pool_size is not None:
+    if scored.pool_size is not None:
         told = "clients not trained on, certified ones included"
-        inputs.append(("pool_size", float(drawn.pool_size), told))
+        inputs.append(("pool_size", float(scored.pool_size), told))
     inputs += [
         ("mean_error", scored.mean, "mean error of the held-out clients"),
         ("n_support_min", float(min(support)), "fewest support samples of a certified client"),
         ("n_support_max", float(max(support)), "most support samples of a certified client"),
         ("folds", float(scored.folds), "folds of a client's own points; 1: support and query"),
     ]
-    if drawn.left_out:
+    if scored.left_out:
         left_out = "untrained clients left out of the split, not in the pool"
-        inputs.append(("n_left_out", float(drawn.left_out), left_out))
+        inputs.append(("n_left_out", float(scored.left_out), left_out))
     if n_seeds > 1:
         inputs.append(("n_seeds", float(n_seeds), "training seeds that share delta"))
     if severities > 1:

@@ -14,7 +14,7 @@ moment inequality holds under both.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -43,14 +43,20 @@ from latecomer.eval.routes.contract import (
     behind,
     certificate_facts,
     certificate_rows,
-    one_of_several,
     outcome_of,
     price_rows,
+    sharing_delta,
 )
 from latecomer.eval.routes.kinds.declaration import TrainingRoute
 from latecomer.eval.routes.kinds.r1 import Tuned
 from latecomer.eval.routes.r4_progressive import Plan
-from latecomer.eval.scoring.scores import ClientScore, cross_fitted, fold_groups
+from latecomer.eval.scoring.scores import (
+    ClientScore,
+    client_rows,
+    cross_fitted,
+    fold_groups,
+    mean_row,
+)
 from latecomer.eval.scoring.serving import MASKS, generator_of
 from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
@@ -90,7 +96,7 @@ class Variance:
     """One variance of the grid: its tuned posterior's KL, and its estimated error and bound."""
 
     alpha: float
-    kl: float
+    kl_hyper: float
     error: float
     estimate: float
 
@@ -112,7 +118,7 @@ class Drawn:
 class Measured:
     """Errors of a group by systems drawn afresh, and scores of posterior's and prior's means."""
 
-    group: str
+    group: Group
     gibbs: Drawn
     mean: Sequence[ClientScore]
     prior: Sequence[ClientScore]
@@ -125,15 +131,13 @@ class Measured:
             "prior": [score.error for score in self.prior],
         }
         for predictor, errors in by_predictor.items() if self.mean else ():
-            common: Row = {"group": self.group, "shift": "none", "severity": "", "metric": "error"}
-            common["predictor"] = predictor
-            measured = [error for error in errors if error is not None]
-            for score, error in zip(self.mean, errors, strict=True):
+            common: Row = {"predictor": predictor}
+            about = client_rows(self.group, self.mean, common)
+            for row, error in zip(about, errors, strict=True):
                 if error is not None:
-                    sizes = {"n_support": score.n_support, "n_query": score.n_query}
-                    yield {**common, **sizes, "client": score.client, "value": float(error)}
-            mean = {"aggregation": "per-client", "value": float(np.mean(measured))}
-            yield {**common, **mean, "n_clients": len(measured)}
+                    yield {**row, "value": float(error)}
+            measured = [error for error in errors if error is not None]
+            yield mean_row(self.group, measured, common)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,13 +235,13 @@ _STEPS: Mapping[str, Callable[..., Certificate]] = {
 
 
 def tuning_findings(
-    wanted: Tuned, tuned: Tuning, n_seeds: int = 1
+    wanted: Tuned, tuned: Tuning, n_seeds: int
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return the rows of scores and certificate, everything behind it, and the grid."""
     taken, own = tuned.variances[tuned.chosen], tuned.own
     issued = certify_tuned(
         own.gibbs.errors,
-        kl=taken.kl,
+        kl=taken.kl_hyper,
         rule=wanted.rule,
         delta=wanted.delta / n_seeds,
         draws_share=wanted.draws_share,
@@ -247,34 +251,20 @@ def tuning_findings(
         draws_rule=wanted.draws_rule,
     )
     support = sorted(score.n_support for score in own.mean)
-    notes = [f"the system is run with {counts(support, 'support sample')} a client"]
-    if n_seeds > 1:
-        notes.append(one_of_several(n_seeds, "a training seed"))
-    issued = replace(issued, assumptions=(*issued.assumptions, *notes))
+    note = f"the system is run with {counts(support, 'support sample')} a client"
+    issued = sharing_delta(replace(issued, assumptions=(*issued.assumptions, note)), n_seeds)
     bound = f"r1:{wanted.rule}"
-    where: Row = {"group": "tuning", "shift": "none", "severity": "", "n_clients": len(own.mean)}
+    where: Row = {**own.group.condition(), "n_clients": len(own.mean)}
+    pool_size = None if tuned.plan.independent else tuned.plan.pool
     rows = [
         *own.rows(),
         *tuned.novel.rows(),
         *certificate_rows(issued, bound=bound, common=where),
-        *price_rows(
-            issued,
-            bound=bound,
-            common=where,
-            n_clients=len(own.mean),
-            pool_size=None if tuned.plan.independent else tuned.plan.pool,
-        ),
+        *price_rows(issued, bound=bound, common=where, pool_size=pool_size),
     ]
     facts = certificate_facts(issued, bound=bound, inputs=_inputs(wanted, tuned))
     grid = [
-        {
-            "bound": bound,
-            "alpha": one.alpha,
-            "kl_hyper": one.kl,
-            "error": one.error,
-            "estimate": one.estimate,
-            "chosen": int(place == tuned.chosen),
-        }
+        {"bound": bound, **asdict(one), "chosen": int(place == tuned.chosen)}
         for place, one in enumerate(tuned.variances)
     ]
     return rows, {
@@ -295,7 +285,7 @@ def _inputs(wanted: Tuned, tuned: Tuning) -> list[tuple[str, float, str]]:
     taken, own = tuned.variances[tuned.chosen], tuned.own
     support = sorted(score.n_support for score in own.mean)
     return [
-        ("kl_hyper", taken.kl, "KL(posterior || prior) of the tuned posterior, nats"),
+        ("kl_hyper", taken.kl_hyper, "KL(posterior || prior) of the tuned posterior, nats"),
         ("alpha", taken.alpha, "variance taken, relative to each tensor's mean square"),
         ("n_priors", float(len(tuned.variances)), "variances tried"),
         ("n_random", float(tuned.n_random), "weights that are random"),
@@ -339,7 +329,11 @@ class System:
     setup: Setup
     state: State
     folds: int
-    fold_seed: int
+
+    @property
+    def fold_seed(self) -> int:
+        """Seed of the folds: the split's."""
+        return self.setup.federation.split.seed
 
     @property
     def seed(self) -> int:
@@ -374,7 +368,7 @@ class System:
     ) -> Measured:
         """Measure a group's clients, the systems drawn for those at ``places``."""
         return Measured(
-            group.name,
+            group,
             self.drawn(posterior, group, places, purpose=purpose, folds=folds),
             self.scores(posterior.mean, group, folds=folds),
             self.scores(posterior.centre, group, folds=folds),
@@ -404,8 +398,7 @@ def trained_system(
     """
     wanted = cell.only(TrainingRoute)
     setup = setup_of(cell)
-    method, split = setup.method, setup.federation.split
-    plan = wanted.plan(split)
+    method, plan = setup.method, wanted.plan(setup.federation.split)
     if not isinstance(method, Differentiable) or "deterministic" not in method.predictors:
         raise InputError(
             f"certificates: {method.name} makes clients' weights by no function that a bound "
@@ -418,8 +411,7 @@ def trained_system(
     arrived = subset(order, range(plan.first, plan.first + plan.clients))
     tuning = Group("tuning", "none", None, arrived)
     outside = Group("novel", "none", None, novel)
-    system = System(setup, state, folds=wanted.folds, fold_seed=split.seed)
-    return system, plan, tuning, outside
+    return System(setup, state, wanted.folds), plan, tuning, outside
 
 
 def evaluate_tuned(
@@ -469,9 +461,8 @@ def _chosen(
         generator = generator_of(system.seed, _TUNE, number, _R1)
         posterior = tune(prior, loss, n, settings, generator)
         drawn = system.drawn(posterior, tuning, _each(n, 1), purpose=_CHOOSE, folds=system.folds)
-        once = drawn.errors
-        bound = float(_plain(once, posterior.kl, settings, n))
-        mean = float(once.mean())
+        bound = float(_plain(drawn.errors, posterior.kl, settings, n))
+        mean = float(drawn.errors.mean())
         tried.append((Variance(float(alpha), posterior.kl, mean, bound), posterior))
     chosen = min(range(len(tried)), key=lambda place: tried[place][0].estimate)
     return tuple(about for about, _ in tried), tried[chosen][1], chosen

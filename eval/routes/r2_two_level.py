@@ -27,6 +27,7 @@ What a proof needs, and how it is met:
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -259,9 +260,7 @@ def _drawn(request: Request[TwoLevel], method: _Stochastic, draws: int) -> _Draw
 
     def error(weights: Params, support: Samples) -> float:
         known, classes = known_classes(model.task, support), request.cell.evaluation.classes
-        with torch.no_grad():
-            logits = model.task.logits(weights, support.x)
-        return share_wrong(logits, known, support.labels(), classes=classes)
+        return share_wrong(partial(model.task.logits, weights), support, known, classes=classes)
 
     for place, client in enumerate(clients.ids.tolist()):
         support = clients.support_of(place)

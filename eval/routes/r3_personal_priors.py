@@ -20,6 +20,7 @@ class by class: A tells which classes B has.  The value is an estimate there.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from latecomer.eval.routes.contract import (
     sharing_delta,
 )
 from latecomer.eval.routes.kinds.r3 import PersonalPrior, can_be_cut, cut_support, measured_samples
+from latecomer.eval.scoring.scores import mean_row
 from latecomer.eval.scoring.serving import (
     client_generator,
     generator_of,
@@ -234,35 +236,20 @@ def _inputs(
 def _novel_rows(request: Request[PersonalPrior], alpha: float) -> list[dict[str, Any]]:
     """Rows of new clients' errors on their query data, by models drawn as the certified ones."""
     group = _cuttable(request, request.model.federation.novel)
-    tuned = _tuned(request, group) if len(group.clients) else []
-    scores = []
-    for place, one in enumerate(tuned):
-        query = group.clients.query_of(place)
-        asked = replace(one, measured=query)
+    common = {"classes": request.cell.evaluation.classes, "predictor": "gibbs"}
+    rows: list[dict[str, Any]] = []
+    for place, one in enumerate(_tuned(request, group)):
+        asked = replace(one, measured=group.clients.query_of(place))
         drawn = _errors(request, asked, alpha, request.entry.draws, _NOVEL)
-        scores.append((one.client, len(query), float(np.mean(drawn))))
-    common = {
-        "classes": request.cell.evaluation.classes,
-        **group.condition(),
-        "predictor": "gibbs",
-        "metric": "error",
-    }
-    rows: list[dict[str, Any]] = [
-        {
-            **common,
-            "client": client,
+        row = {
+            "client": one.client,
             "n_support": int(group.clients.support_sizes[place]),
-            "n_query": n_query,
-            "value": error,
+            "n_query": len(asked.measured),
+            "metric": "error",
+            "value": float(np.mean(drawn)),
         }
-        for place, (client, n_query, error) in enumerate(scores)
-    ]
-    if scores:
-        mean = float(np.mean([error for *_, error in scores]))
-        rows.append(
-            {**common, "n_clients": len(scores), "aggregation": "per-client", "value": mean}
-        )
-    return rows
+        rows.append({**common, **group.condition(), **row})
+    return [*rows, mean_row(group, [row["value"] for row in rows], common)] if rows else []
 
 
 def _sizes(request: Request[PersonalPrior]) -> tuple[int, int | None]:
@@ -332,7 +319,5 @@ def _errors(
 
 def _error(request: Request[PersonalPrior], one: _Tuned, weights: Params) -> float:
     """Return the error of some weights on the samples that measure a client."""
-    classes = request.cell.evaluation.classes
-    with torch.no_grad():
-        logits = request.model.task.logits(weights, one.measured.x)
-    return share_wrong(logits, one.known, one.measured.labels(), classes=classes)
+    model = partial(request.model.task.logits, weights)
+    return share_wrong(model, one.measured, one.known, classes=request.cell.evaluation.classes)

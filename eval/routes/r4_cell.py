@@ -21,7 +21,13 @@ from latecomer.eval.routes.contract import (
 )
 from latecomer.eval.routes.kinds.r4 import Progressive
 from latecomer.eval.routes.r4_progressive import Plan, Step, certify_progress, score_then_train
-from latecomer.eval.scoring.scores import ClientScore, client_rows, cross_fitted, score_rows
+from latecomer.eval.scoring.scores import (
+    ClientScore,
+    client_rows,
+    cross_fitted,
+    mean_row,
+    score_rows,
+)
 from latecomer.eval.settings.cell import TrainingCell
 from latecomer.eval.training.checkpoint_slots import NO_CHECKPOINTS, Checkpoints
 from latecomer.eval.training.setup import Outcome, setup_of
@@ -43,8 +49,9 @@ def progress_findings(
     wanted: Progressive,
     plan: Plan,
     rounds: tuple[int, int],
+    arriving: Group,
     steps: Sequence[Step],
-    n_seeds: int = 1,
+    n_seeds: int,
 ) -> tuple[list[Row], dict[str, Artifact]]:
     """Return the rows of scores and certificate, and everything behind it.
 
@@ -55,16 +62,19 @@ def progress_findings(
     issued = certify_progress(scores, plan=plan, rule=wanted.rule, delta=delta)
     issued = sharing_delta(issued, n_seeds)
     bound = f"r4:{wanted.rule}"
-    arriving: Row = {"group": ARRIVING, "shift": "none", "severity": "", "predictor": RANDOM}
-    mean = float(np.mean([score.error for score in scores]))
-    rows = _step_rows(arriving, rounds, steps)
-    total = {**arriving, "n_clients": len(scores)}
-    rows.append({**total, "aggregation": "per-client", "metric": "error", "value": mean})
-    rows += certificate_rows(issued, bound=bound, common=total)
-    rows += price_rows(issued, bound=bound, common=total, n_clients=len(scores), pool_size=None)
+    drawn: Row = {"predictor": RANDOM}
+    rows = [
+        {**row, "round": rounds[0] + step.number * rounds[1]}
+        for step in steps
+        for row in client_rows(arriving, step.scores, drawn)
+    ]
+    mean = mean_row(arriving, [score.error for score in scores], drawn)
+    total = {**drawn, **arriving.condition(), "n_clients": len(scores)}
+    rows += [mean, *certificate_rows(issued, bound=bound, common=total)]
+    rows += price_rows(issued, bound=bound, common=total, pool_size=None)
     support = sorted(score.n_support for score in scores)
     inputs = [
-        ("mean_error", mean, "mean score, each taken before its client was trained on"),
+        ("mean_error", mean["value"], "mean score, each taken before its client was trained on"),
         ("n_clients", float(len(scores)), "clients certified, then trained on"),
         ("first", float(plan.first), "clients trained on before the first score"),
         ("block", float(plan.block), "clients scored by one checkpoint"),
@@ -78,23 +88,6 @@ def progress_findings(
         ("n_support_max", float(support[-1]), "support samples of the largest certified client"),
     ]
     return rows, behind(certificate_facts(issued, bound=bound, inputs=inputs))
-
-
-def _step_rows(arriving: Row, rounds: tuple[int, int], steps: Sequence[Step]) -> list[Row]:
-    """Return a row for every client's score, with the round of the checkpoint that gave it."""
-    return [
-        {
-            **arriving,
-            "client": score.client,
-            "n_support": score.n_support,
-            "n_query": score.n_query,
-            "metric": "error",
-            "value": score.error,
-            "round": rounds[0] + step.number * rounds[1],
-        }
-        for step in steps
-        for score in step.scores
-    ]
 
 
 def checkpoint_table(
@@ -121,12 +114,11 @@ def novel_rows(
     """Rows of new clients' errors: the mean over checkpoints, and the last checkpoint's."""
     if not last:
         return []
-    drawn = np.mean([[score.error for score in served] for served in by_checkpoint], axis=0)
+    drawn = np.mean([[s.error for s in served] for served in by_checkpoint], axis=0).tolist()
     about = client_rows(novel, last, {"predictor": RANDOM})
-    rows = [{**row, "value": float(value)} for row, value in zip(about, drawn, strict=True)]
-    mean = {"aggregation": "per-client", "metric": "error", "value": float(np.mean(drawn))}
-    rows.append({**novel.condition(), "predictor": RANDOM, "n_clients": len(last), **mean})
-    return [*rows, *score_rows(novel, last, {"predictor": LAST})]
+    rows = [{**row, "value": value} for row, value in zip(about, drawn, strict=True)]
+    mean = mean_row(novel, drawn, {"predictor": RANDOM})
+    return [*rows, mean, *score_rows(novel, last, {"predictor": LAST})]
 
 
 Serve = Callable[[State, str, Clients], list[ClientScore]]
@@ -229,8 +221,11 @@ def evaluate_progressive(
             steps.append(step)
             by_checkpoint.append(last)
     rounds = (start.rounds, further.rounds)
-    rows, artifacts = progress_findings(wanted, plan, rounds, steps, wanted.sharing(cell.n_seeds))
-    group = Group("novel", "none", None, novel)
-    rows += novel_rows(group, by_checkpoint, last)
+    arriving, newcomers = (
+        Group(name, "none", None, who) for name, who in ((ARRIVING, order), ("novel", novel))
+    )
+    n_seeds = wanted.sharing(cell.n_seeds)
+    rows, artifacts = progress_findings(wanted, plan, rounds, arriving, steps, n_seeds)
+    rows += novel_rows(newcomers, by_checkpoint, last)
     artifacts["checkpoints"] = checkpoint_table(rounds, steps, by_checkpoint)
     return outcome_of(setup, start.rounds + len(plan.blocks) * further.rounds, rows, artifacts)

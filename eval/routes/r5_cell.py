@@ -154,21 +154,18 @@ def evaluate_compressed(
     where = {**tuning.condition(), "n_clients": len(best.scores)}
     rows += certificate_rows(issued, bound=bound, common=where)
     pool = None if plan.independent else plan.pool
-    rows += price_rows(
-        issued, bound=bound, common=where, n_clients=len(best.scores), pool_size=pool
-    )
+    rows += price_rows(issued, bound=bound, common=where, pool_size=pool)
     facts = certificate_facts(issued, bound=bound, inputs=_inputs(search, best))
     return outcome_of(system.setup, cell.train.rounds, rows, behind(facts))
 
 
 @dataclass(frozen=True)
 class _Code:
-    """The best code: its word, its scores, those of the empty code, and how many were scored."""
+    """A code, its scores, and those of the empty code."""
 
     code: tuple[int, ...]
     scores: list[ClientScore]
     reference: list[ClientScore]
-    tried: int
 
     @property
     def word(self) -> str:
@@ -208,7 +205,7 @@ class _Search:
         """Change one entry by one at a time, and keep a change that improves the bound."""
         folds, code = self.system.folds, [0] * self.wanted.dimension
         scores = self.system.scores(self.moved(code), self.tuning, folds=folds)
-        best = _Code(tuple(code), scores, scores, 1 + self.wanted.tries)
+        best = _Code(tuple(code), scores, scores)
         least = float(self.certificate(best))
         rng = np.random.default_rng([self.system.seed, 0xC0DE])
         for _ in range(self.wanted.tries):
@@ -229,7 +226,7 @@ def _inputs(search: _Search, best: _Code) -> list[tuple[str, float, str]]:
         ("bits", float(len(word)), f"measured length of the code word {word}"),
         ("dimension", float(wanted.dimension), "random directions"),
         ("step", float(wanted.step), "step along a direction, relative to each tensor's size"),
-        ("codes_tried", float(best.tried), "codes scored in the search"),
+        ("codes_tried", float(1 + wanted.tries), "codes scored in the search"),
         ("mean_error", float(np.mean(errors)), "of the decoded system"),
         ("reference_error", float(np.mean(before)), "of the empty update"),
         ("n_clients", float(len(errors)), "clients the code was chosen on"),

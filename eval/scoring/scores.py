@@ -92,29 +92,20 @@ def group_score(scores: Sequence[ClientScore]) -> GroupScore:
     )
 
 
-@dataclass(frozen=True)
-class PairedEffect:
-    """Mean over clients of the difference between two errors of the same client, in [-1, 1].
-
-    Above 0 the shift makes clients worse; with its 95% t-interval over clients, NaN for one client.
-    """
-
-    n_clients: int
-    mean: float
-    lower: float
-    upper: float
-
-
-def paired_effect(shifted: Sequence[ClientScore], control: Sequence[ClientScore]) -> PairedEffect:
+def paired_effect(
+    shifted: Sequence[ClientScore], control: Sequence[ClientScore]
+) -> tuple[float, float, float]:
     """Compare the errors of the same clients under a shift and under its matched control.
 
-    ValueError if the clients differ, or there are none.
+    The mean over clients of the difference, above 0 if the shift makes clients worse, and its 95%
+    t-interval over clients, NaN for one client.  ValueError if the clients differ, or there are
+    none.
 
     Examples
     --------
     >>> before = [ClientScore(0, 9, 10, 1, .3), ClientScore(1, 9, 10, 2, .5)]
     >>> after = [ClientScore(0, 9, 10, 3, .3), ClientScore(1, 9, 10, 4, .5)]
-    >>> round(paired_effect(after, before).mean, 3)
+    >>> round(paired_effect(after, before)[0], 3)
     0.2
     """
     ids = [score.client for score in shifted]
@@ -123,7 +114,7 @@ def paired_effect(shifted: Sequence[ClientScore], control: Sequence[ClientScore]
     pairs = zip(shifted, control, strict=True)
     difference = np.array([after.error - before.error for after, before in pairs])
     mean, half = float(difference.mean()), _half_width(difference)
-    return PairedEffect(len(difference), mean, mean - half, mean + half)
+    return mean, mean - half, mean + half
 
 
 def _half_width(values: npt.NDArray[np.float64]) -> float:
@@ -235,6 +226,12 @@ def client_rows(group: "Group", scores: Sequence[ClientScore], common: Row) -> I
         }
 
 
+def mean_row(group: "Group", errors: Sequence[float], common: Row) -> Row:
+    """Return the mean error over the clients of a group."""
+    mean = {"aggregation": "per-client", "metric": "error", "value": float(np.mean(errors))}
+    return {**common, **group.condition(), "n_clients": len(errors), **mean}
+
+
 def group_rows(group: "Group", total: GroupScore, common: Row) -> Iterator[Row]:
     """Yield error, accuracy and loss of a group, pooled and per client."""
     where = {**common, **group.condition(), "n_clients": total.n_clients, "n_query": total.n_query}
@@ -277,16 +274,16 @@ def effect_rows(scored: Mapping["Group", Sequence[ClientScore]], common: Row) ->
         control = controls.get(group.shift + CONTROL)
         if control is None:
             continue
-        effect = paired_effect(scores, scored[control])
+        mean, lower, upper = paired_effect(scores, scored[control])
         yield {
             **common,
             **group.condition(),
-            "n_clients": effect.n_clients,
+            "n_clients": len(scores),
             "aggregation": "per-client",
             "metric": "shift_effect",
-            "value": effect.mean,
-            "lower": effect.lower,
-            "upper": effect.upper,
+            "value": mean,
+            "lower": lower,
+            "upper": upper,
             "message": f"error minus that of {control.shift}, the same clients paired",
         }
 

@@ -308,9 +308,11 @@ MASKS: Mapping[str, Mask] = MappingProxyType(
 )
 
 
-def share_wrong(logits: Tensor, known: Tensor, y: Tensor, *, classes: str) -> float:
+def share_wrong(model: Predictor, own: Samples, known: Tensor, *, classes: str) -> float:
     """Return the share of samples that are wrong, absent classes treated as by `score_group`."""
-    return float(misclassified(MASKS[classes](logits, known), y).double().mean())
+    with torch.no_grad():
+        logits = MASKS[classes](model(own.x), known)
+    return float(misclassified(logits, own.labels()).double().mean())
 
 
 def generator_of(*key: int) -> torch.Generator:

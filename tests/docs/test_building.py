@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import latecomer.bounds
 from latecomer.eval.names import method_facts
 from latecomer.eval.studies.shipped import shipped_studies
 from latecomer.models.methods import METHODS
@@ -42,14 +41,6 @@ def test_formulas(building):
     assert "<code>$a$</code> costs $5" in html
     assert "<code>b</code>" in html
     assert "\\" not in html
-
-
-def test_every_public_name_is_listed(building):
-    page = (ROOT / "docs" / "pages" / "api" / "bounds.md").read_text("utf-8")
-    for name in latecomer.bounds.__all__:
-        assert f"\n### {name}\n" in page
-    for package in ("latecomer.models", "latecomer.eval", "latecomer.reports"):
-        assert len(dict(building("python_names").homes(package))) > 10
 
 
 def test_foreign_resources_are_found(building, tmp_path):
@@ -110,10 +101,8 @@ def test_every_published_number_has_a_verdict_and_is_counted(published):
     assert {"full", "rounds"}.isdisjoint(judged)
     experiments = (ROOT / "docs" / "pages" / "experiments.md").read_text("utf-8")
     counted = " ".join(experiments.split())
-    page = (ROOT / "docs" / "pages" / "published.md").read_text("utf-8")
     for paper in published.PAPERS:
         assert published.count_sentence(paper) in counted
-        assert published.published_table(paper) in page
         told = published.orders(paper)
         assert (
             len(published.published_table(paper).splitlines())

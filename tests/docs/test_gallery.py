@@ -20,8 +20,8 @@ def gallery(building):
 def test_every_entry_is_headed_by_a_question_and_its_answer(gallery):
     assert len(gallery.GALLERY) >= 8
     shown = [gallery.shown_run(name) for name in gallery.GALLERY]
-    assert all(one.question.endswith("?") for one in shown)
-    assert all(one.answer.endswith(".") for one in shown)
+    assert all(question.endswith("?") for question, _ in shown)
+    assert all(answer.endswith(".") for _, answer in shown)
     text = gallery.entry_list()
     assert all(f"(../../reports/reference/{name})" in text for name in gallery.GALLERY)
 

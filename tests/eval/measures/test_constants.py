@@ -22,7 +22,7 @@ def test_dimension_counts_the_weights() -> None:
     task = make_task(input_shape=(1, 8, 8), n_classes=10)
     weights = sum(math.prod(shape) for shape in task.shapes.values())
     assert dense_dimension(task).value == pytest.approx(weights * math.log2(weights))
-    assert dense_dimension(task).estimate
+    assert dense_dimension(task).provenance.endswith("(estimate)")
 
 
 def test_spectral_product_bounds_how_fast_weights_move_with_the_embedding() -> None:

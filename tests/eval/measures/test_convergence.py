@@ -227,25 +227,3 @@ def test_other_methods_leave_it_out(method):
 def test_it_is_measured_along_a_training_or_not_at_all():
     with pytest.raises(InputError, match=r"evaluation\.every must be at least 1"):
         config(evaluation={"measures": ["convergence"]})
-
-
-@pytest.mark.slow
-def test_going_on_from_a_checkpoint_measures_the_same(outcome):
-    class Slot:
-        resume = None
-        offered = ()
-
-        def slot(self, name, *, seed, rounds, device="cpu"):
-            return self
-
-        def load(self):
-            return self.resume
-
-        def offer(self, checkpoint, *, long_ahead):
-            self.offered = (*self.offered, checkpoint.copy())
-
-    whole = Slot()
-    assert evaluate_cell(config(), None, whole).rows == outcome.rows
-    again = Slot()
-    again.resume = whole.offered[1]
-    assert evaluate_cell(config(), None, again).rows == outcome.rows

@@ -6,8 +6,13 @@ from typing import get_args
 import pytest
 import yaml
 
+from latecomer.bounds import blend, product_mixture
+from latecomer.bounds.held_out.betting import BET_WEIGHTS
 from latecomer.errors import InputError
+from latecomer.eval.routes.kinds.r0 import HeldOut
+from latecomer.eval.routes.r0_held_out import Drawn, issue_certificates
 from latecomer.eval.routes.registry import ROUTES
+from latecomer.eval.scoring.scores import ClientScore, Condition
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
 from latecomer.eval.studies.shipped import shipped_studies
@@ -78,7 +83,6 @@ def test_true_means_every_shift_of_the_study() -> None:
         ([{"rule": "conformal", "delta": 0.1}], "delta is no setting of rule conformal"),
         ([{"rule": "fraction_above"}], "thresholds must be given for rule fraction_above"),
         ([{"rule": "fraction_above", "thresholds": []}], "thresholds: must not be empty"),
-        ([{"rule": "fraction_above", "thresholds": [1.0]}], "must be less than 1, got 1.0"),
         ([{"rule": "fraction_above", "thresholds": [0.1, 0.1]}], "must not repeat an entry"),
         ([{"rule": "product", "thresholds": [0.1]}], "thresholds is no setting of rule product"),
         ([{"rule": "kl_ball"}], "radii must be given for rule kl_ball"),
@@ -97,7 +101,6 @@ def test_true_means_every_shift_of_the_study() -> None:
         ([{"rule": "kl_ball", "radii": [0.1], "target": 1.0}], "target: must be less than 1"),
         ([{"rule": "product", "radii": [0.1]}], "radii is no setting of rule product"),
         ([{"rule": "product", "target": 0.1}], "target is no setting of rule product"),
-        ([{"best_of": ["product", "kl_ball"]}], "certificates.0.best_of.1"),
         ([{"rule": "error_curve", "delta": 0.6}], "delta must be at most 0.5"),
         ([{"rule": "best_of"}], "best_of must list two or more of product"),
         ([{"best_of": ["product"]}], "best_of must list two or more of product"),
@@ -105,7 +108,6 @@ def test_true_means_every_shift_of_the_study() -> None:
         ([{"best_of": ["product", "conformal"]}], "certificates.0.best_of.1"),
         ([{"best_of": ["product", "wsr_averaged"]}], "wsr_averaged needs independent clients"),
         ([{"rule": "wsr"}], "must not hang on the order of the clients: use wsr_averaged"),
-        ([{"rule": "product", "orders_seed": 1}], "orders_seed is no setting of rule product"),
         ([{"rule": "product_wor", "orders_seed": 1}], "no setting of rule product_wor, which"),
         ([{"rule": "product_wor_averaged", "orders_seed": -1}], "orders_seed"),
         ([{"rule": "product", "realised": True}], "realised is no setting of rule product"),
@@ -325,3 +327,77 @@ def test_one_that_promises_too_much_is_refused_unless_it_is_trusted(tmp_path):
 def test_trust_is_about_rules_of_ones_own():
     with pytest.raises(InputError, match=r"certificates\.0\.trust is about rules of one's own"):
         load_study("quickstart", ["certificates=[{rule: product, trust: true}]"])
+
+
+# ---- the rule of held-out clients where none is named, and named ones that a client voids
+
+FRESH = {**SPLIT, "kind": "environment", "held_out": 0.3}
+WHOLE = Condition("none", None)
+GIBBS = {"name": "pefll", "posterior": "gaussian"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "rule", "seed"),
+    [
+        ({}, "blend", 0),
+        ({"split": FRESH}, "blend", 0),
+        ({"split": FRESH, "methods": [GIBBS]}, "blend", 0),
+        ({"methods": ["fedavg", GIBBS]}, "product_mixture", None),
+    ],
+)
+def test_the_default_covers_every_predictor(changed: dict, rule: str, seed: int | None) -> None:
+    (entry,) = study({}, **changed).certificates
+    assert (entry.rule, entry.orders_seed, entry.delta) == (rule, seed, 0.05)
+    split, predictors = changed.get("split", SPLIT)["kind"], ("gibbs", "deterministic")
+    if changed.get("methods"):
+        entry.check_predictors("certificates.0", split, predictors)
+
+
+def test_scores_as_drawn_are_asked_for_by_name() -> None:
+    (entry,) = study({"realised": True}, methods=[GIBBS]).certificates
+    assert entry.rule == "blend"
+    with pytest.raises(InputError, match="realised: true, or use product_mixture"):
+        study({"rule": "blend"}, methods=[GIBBS]).certificates[0].check_predictors(
+            "certificates.0", "by_class", ["gibbs"]
+        )
+
+
+def test_a_bad_method_is_named_before_a_default_is_sought() -> None:
+    with pytest.raises(InputError, match="no method is called 'fedavgg'"):
+        study({}, methods=["fedavgg"])
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [("quickstart", "blend"), ("certificates-published", "product_mixture")],
+)
+def test_shipped_studies_without_kept_cells_take_the_default(name: str, rule: str) -> None:
+    assert load_study(name).certificates[0].rule == rule
+
+
+@pytest.mark.parametrize("sampling", ["iid", "finite-pool"])
+@pytest.mark.parametrize("predictor", ["deterministic", "gibbs"])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_rule_that_a_client_voids_names_it_and_what_the_default_gives(
+    sampling, predictor, in_order
+):
+    scores = [ClientScore(7 * i, 20, 10, 1, 0.3) for i in range(29)] + [
+        ClientScore(5, 20, 10, 10, 2.0)
+    ]
+    drawn = Drawn(sampling, 60, in_order=in_order)
+    entry = HeldOut(rule="product", delta=0.05)
+    found = issue_certificates(entry, {predictor: {WHOLE: scores}}, drawn=drawn, classes="all")
+    (told,) = [fact for fact in found.facts if "has the largest loss" in fact["text"]]
+    losses = [score.error for score in scores]
+    # Scores by clients' numbers, as rows list natural ones, stand in no order that a draw made.
+    if not in_order or (predictor == "gibbs" and sampling == "finite-pool"):
+        default = product_mixture(losses=losses, delta=0.05, weights=BET_WEIGHTS)
+    else:
+        pool = None if sampling == "iid" else 60
+        default = blend(losses=losses, delta=0.05, pool_size=pool, seed=0, in_order=True)
+    assert told["text"].startswith("Client '5' has the largest loss, with which rule product")
+    assert told["value"] == float(default) < 1
+    survived = HeldOut(rule="product_mixture", delta=0.05)
+    for rule, each in ((entry, scores[:-1]), (survived, scores)):
+        quiet = issue_certificates(rule, {predictor: {WHOLE: each}}, drawn=drawn, classes="all")
+        assert not any("largest loss" in fact["text"] for fact in quiet.facts)

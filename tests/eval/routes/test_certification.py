@@ -180,8 +180,8 @@ def test_rows_hold_the_total_and_terms_that_add_up() -> None:
 def test_the_price_stands_beside_what_no_rule_can_undercut() -> None:
     even = [ClientScore(i, 15, 10, 1, 0.2) for i in range(30)]
     found = certify_scores(scored(even, pool_size=40), rule="product", level=0.05)
-    sizes = {"n_clients": 30, "pool_size": 40}
-    rows = price_rows(found, bound="r0:product", common={"group": "certification"}, **sizes)
+    common = {"group": "certification", "n_clients": 30}
+    rows = price_rows(found, bound="r0:product", common=common, pool_size=40)
     for row in rows:
         make_row(**row)
     price = {row["term"]: row["value"] for row in rows}
@@ -189,14 +189,14 @@ def test_the_price_stands_beside_what_no_rule_can_undercut() -> None:
     assert price["paid"] == pytest.approx(price["reference"]), "equal scores: nothing to gain"
     # Two of 40 clients stay unseen with probability 10 * 9 / (40 * 39) > 5%, three do not.
     assert price["reference_pool"] == 2 / 40
-    independent = price_rows(found, bound="r0:product", common={}, n_clients=30, pool_size=None)
+    independent = price_rows(found, bound="r0:product", common=common, pool_size=None)
     assert {row["term"] for row in independent} == {"paid", "reference"}
 
 
 def test_what_a_pool_leaves_for_the_clients_that_were_not_scored() -> None:
     found = certify_scores(scored(), rule="product_wor", level=0.05)
-    about = {"mean": float(np.mean(LOSSES)), "n_clients": 20, "pool_size": 30}
-    rows = pool_rows(found, bound="r0:product_wor", common={}, **about, left_out=2)
+    about = {"mean": float(np.mean(LOSSES)), "common": {"n_clients": 20}, "pool_size": 30}
+    rows = pool_rows(found, bound="r0:product_wor", **about, left_out=2)
     for row in rows:
         make_row(**row)
     told = {row["term"]: row["value"] for row in rows}
@@ -206,7 +206,7 @@ def test_what_a_pool_leaves_for_the_clients_that_were_not_scored() -> None:
     assert left_for_others(bound=0.9, mean=0.0, n_clients=30, pool_size=40) == 1.0
     # A pool's bound that is the mean of what was scored leaves nothing.
     assert left_for_others(bound=0.0, mean=0.0, n_clients=30, pool_size=40) == pytest.approx(0)
-    without = pool_rows(found, bound="r0:product_wor", common={}, **about)
+    without = pool_rows(found, bound="r0:product_wor", **about)
     assert {row["term"] for row in without} == {"others", "size"}
 
 

@@ -101,9 +101,26 @@ def test_a_state_that_is_served_as_it_was_kept_is_on_the_device_of_the_clients()
     assert {value.device.type for value in served.server.values()} == {"meta"}
 
 
-@pytest.mark.parametrize("selection", ["last", "validation"])
-def test_going_on_from_any_round_gives_the_rows_of_a_run_without_a_stop(selection):
-    config = _config(train={**RAW["train"], "selection": selection})
+CONVERGENCE = {
+    "methods": [{"name": "pefll", "descriptor_dim": 3}],
+    "model": {"hypernetwork": {"hidden": 1, "width": 8}},
+    "split": {**RAW["split"], "novel": 7},
+    "train": {**RAW["train"], "rounds": 3},
+    "evaluation": {"every": 2, "measures": ["convergence"]},
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"train": {**RAW["train"], "selection": "last"}},
+        {"train": {**RAW["train"], "selection": "validation"}},
+        pytest.param(CONVERGENCE, marks=pytest.mark.slow),
+    ],
+    ids=["last", "validation", "measured along the training"],
+)
+def test_going_on_from_any_round_gives_the_rows_of_a_run_without_a_stop(changes):
+    config = _config(**changes)
     whole = Slot()
     expected = evaluate_cell(config, None, whole)
     for checkpoint in whole.offered:
