@@ -206,7 +206,7 @@ def test_prices_are_a_row_per_certificate_with_references_side_by_side(read):
 def test_a_pool_s_reference_is_a_price_that_equal_scores_do_not_undercut(read, mean):
     """Of 40 clients 30 were scored, all with the same error; rows hold a share, not a price."""
     issued = product_wor(losses=[mean] * 30, delta=0.05, pool_size=40)
-    common = {**CERTIFIED, "seed": 0, "n_clients": 30}
+    common = {**CERTIFIED, "seed": 0}
     rows = price_rows(issued, bound="r0:product_wor", common=common, pool_size=40)
     (found,) = reports.price_frame(read([make_row(**row) for row in rows])).to_dict("records")
     assert found["reference_pool"] == pytest.approx(2 / 40 * (1 - mean))
