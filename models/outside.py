@@ -278,14 +278,12 @@ def _checked(method: "type[Method]", called: str) -> "type[Method]":
 
 def _refuse_misspelt(method: "type[Method]", called: str) -> None:
     """Refuse a name that is nearly a hook's: the engine would go on with the hook inherited."""
-    from latecomer.models.engine.method import Method
-
-    asked = [name for name in dir(Method) if not name.startswith("_")]
-    taken = {*asked} | {declared.name for declared in fields(method)}
-    own = [one for one in method.__mro__ if not one.__module__.startswith("latecomer.")]
-    for name in dict.fromkeys(name for one in own for name in vars(one)):
-        near = get_close_matches(name, asked, n=1, cutoff=0.85)
-        if near and name not in taken and not name.startswith("_"):
+    package = {one for one in method.__mro__ if one.__module__.startswith("latecomer.")}
+    hooks = {name for one in package for name in vars(one) if not name.startswith("_")}
+    known = hooks | {declared.name for declared in fields(method)}
+    for name in (name for one in method.__mro__ if one not in package for name in vars(one)):
+        near = get_close_matches(name, sorted(hooks), n=1, cutoff=0.85)
+        if near and name not in known and not name.startswith("_"):
             raise ValueError(
                 f"{called} defines {name!r}, which nothing calls: did you mean {near[0]!r}? (names "
                 "of its own begin with _)"

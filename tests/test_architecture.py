@@ -18,7 +18,7 @@ LINES = [
         "Both doors ask the same functions",
     ),
     ("models/engine/schedule.py", "def minibatches(", "minibatches"),
-    ("models/families/global_weights.py", "def personalize(", "averaged"),
+    ("models/families/global_weights.py", "def newcomers_model(", "averaged"),
     ("eval/splits/build.py", "rng.permutation(first)", "ids are permuted uniformly"),
     ("eval/shifts/kinds/shipped.py", "def rotate(", "what can happen to the inputs"),
     ("eval/routes/kinds/r1.py", 'cell_kind="tuned"', "R1, R4 and R5 train"),
