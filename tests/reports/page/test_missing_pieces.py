@@ -109,6 +109,7 @@ def test_one_failed_seed_is_said_and_the_counts_follow(tmp_path, run_writer):
         return [*kept, lost]
 
     folder, writer = run_writer(tmp_path, change=fail), Sketcher()
+    (folder / "cells" / "fedavg-2" / "done").unlink()
     text = page_of(load_run(folder), writer)
     assert "1 of 19 cells failed." in text
     assert "out of memory" in text
