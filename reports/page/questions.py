@@ -32,7 +32,7 @@ from latecomer.reports.frames.errors import (
     records,
 )
 from latecomer.reports.page.layout import WINGS, held
-from latecomer.reports.shift.answer import at_severest, from_none
+from latecomer.reports.shift.answer import at_severest, distance_from_none
 from latecomer.reports.words import between, bound_name, interval, sentence_case, span
 
 __all__ = ["ASKS", "QUESTIONS", "Answer", "answers", "asked", "asking", "only_runs"]
@@ -120,7 +120,7 @@ def shift_answers(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> list[str]:
     for shift in sorted(name for name in shifts if not name.endswith(CONTROL)):
         own = frame[frame["shift"] == shift]
         matched = shift + CONTROL in shifts
-        own = own.assign(distance=from_none(shift, own["severity"]), error=own["mean"])
+        own = own.assign(distance=distance_from_none(shift, own["severity"]), error=own["mean"])
         own = at_severest(own)
         severity = own["severity"].iloc[0]
         before = shift + CONTROL if matched else "none"

@@ -54,7 +54,7 @@ def neutral_severity(shift: str) -> float:
     return np.nan if known is None or known.neutral is None else known.neutral
 
 
-def from_none(shift: str, severities: "pd.Series[float]") -> "pd.Series[float]":
+def distance_from_none(shift: str, severities: "pd.Series[float]") -> "pd.Series[float]":
     """Return how far severities are from the one that changes nothing, from 0 if it is unknown."""
     away: pd.Series[float] = (severities - np.nan_to_num(neutral_severity(shift))).abs()
     return away
@@ -83,7 +83,9 @@ def shifted_errors(errors: pd.DataFrame) -> pd.DataFrame:
         if not paired:
             means = before.groupby(SYSTEM)["error"].mean().rename("error_before")
             both = own.merge(means.reset_index(), on=SYSTEM)
-        parts.append(both.assign(paired=paired, distance=from_none(shift, both["severity"])))
+        parts.append(
+            both.assign(paired=paired, distance=distance_from_none(shift, both["severity"]))
+        )
     none = errors.iloc[:0].assign(error_before=0.0, paired=True, distance=0.0)
     shifted: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else none
     return shifted
