@@ -7,20 +7,24 @@ A net is made by a class or function of ``(input_shape, n_out)``. It is built on
 and again whenever fresh weights are drawn, so that they are drawn as its author draws them.
 """
 
+import pickle
+import random
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from latecomer.models.task.clients import TOKENS, random_inputs
@@ -65,6 +69,8 @@ Make = Callable[..., Any]
 _SAMPLES = 3
 _TRIAL_SEED = 20_011_229
 """Not 0, which nets that set torch's seed themselves often take: it would pass unnoticed."""
+_LARGE = 1000
+"""So many times its first weights are far beyond what a net allows that holds them small."""
 ANY_LAYOUT = "_latecomer_any_layout"
 """Attribute of a skeleton: whether its images and filters may lie channels-last."""
 VIEWS_COPIED = "_latecomer_views_copied"
@@ -144,10 +150,14 @@ def _refuse_hidden(net: nn.Module, kind: str) -> None:
 
 
 def refuse_tied(net: nn.Module, kind: str = "target") -> None:
-    """Refuse a net with one parameter under two names: weights come by name, and would differ."""
-    names: dict[nn.Parameter, str] = {}
+    """Refuse a net with one parameter under two names: weights come by name, and would differ.
+
+    One is also what lies in the same memory, ``a.weight.data = b.weight.data``.
+    """
+    names: dict[int, str] = {}
     for name, value in net.named_parameters(remove_duplicate=False):
-        if (first := names.setdefault(value, name)) != name:
+        lies = not (value.is_meta or is_lazy(value)) and value.numel() > 0
+        if (first := names.setdefault(value.data_ptr() if lies else id(value), name)) != name:
             raise UnfitError(
                 f"{kind} must have every parameter under one name, got {name}, which is {first}"
             )
@@ -204,7 +214,8 @@ def skeleton(
     ValueError
         With one line: it cannot be built, has buffers, no parameters or such as are not to be
         trained, draws numbers, changes what it is given, keeps state, mixes the samples of a
-        batch, or its output is no finite ``[B, n_out]``, or probabilities.
+        batch, has constants of its own every time it is built, or its output is no finite
+        ``[B, n_out]``, or probabilities.
     """
     x = trial_inputs(input_shape, vocabulary, dtype)
     net, params = tried(make, input_shape, n_out, inputs=(x,), dtype=dtype, returns="logits")
@@ -243,11 +254,17 @@ def tried(
     net = build(make, *asked, seed=_TRIAL_SEED, dtype=dtype, kind=kind)
     refuse_unfit(net, kind)
     params = {key: value.detach().clone() for key, value in net.named_parameters()}
-    _check_draws(params, drawn(make, *asked, seed=_TRIAL_SEED, dtype=dtype), kind)
+    again = build(make, *asked, seed=_TRIAL_SEED, dtype=dtype, kind=kind)
+    _check_draws(params, dict(again.named_parameters()), kind)
     trial = _Trial(kind, net.to("meta"), params, inputs, asked[-1], returns)
     trial.check_purity()
     trial.check_samples_apart()
     trial.check_slopes()
+    # Weights that start at 0, of a head say, hide what stands before them.
+    moved = trial.moved()
+    moved.check_purity()
+    moved.check_samples_apart()
+    moved.check_constants(again.to("meta"))
     return trial.net, params
 
 
@@ -269,7 +286,7 @@ def refuse_unfit(net: nn.Module, kind: str = "target") -> None:
             f"{kind} must have parameters to train, got {type(net).__name__} with none"
         )
     for name, value in named.items():
-        if isinstance(value, nn.parameter.UninitializedParameter):
+        if is_lazy(value):
             raise ValueError(f"{kind} must know its shapes when it is built, got lazy {name}")
         if not value.requires_grad:
             raise ValueError(
@@ -338,14 +355,19 @@ class _Trial:
 
     def check_purity(self) -> None:
         """Refuse a net whose forward pass changes anything, or depends on anything else."""
+        self._check_weights_stay()
         given = {key: value.clone() for key, value in self.params.items()}
         seen = tuple(one.clone() for one in self.inputs)
         with torch.no_grad():
-            first = self.apply(given, seen)
-            for key, value in given.items():
-                if not torch.equal(value, self.params[key]):
+            with DRAWING:
+                before = _generators()
+                first = self.apply(given, seen)
+                after = _generators()
+            for name, state in before.items():
+                if after[name] != state:
                     raise ValueError(
-                        f"{self.kind} must not change its parameters in forward, got {key}"
+                        f"{self.kind} must draw no random numbers in forward, got some of {name}: "
+                        "take dropout and the like out"
                     )
             if not all(torch.equal(*pair) for pair in zip(seen, self.inputs, strict=True)):
                 raise ValueError(f"{self.kind} must not change its inputs in place")
@@ -353,12 +375,57 @@ class _Trial:
         if not torch.equal(first, second):
             raise ValueError(
                 f"{self.kind} must give the same outputs for the same inputs, got others the "
-                "second time: it draws random numbers (take dropout out) or keeps state"
+                "second time: it keeps state"
             )
         if {key: value.shape for key, value in self.net.named_parameters()} != {
             key: value.shape for key, value in self.params.items()
         } or [*self.net.named_buffers()]:
             raise ValueError(f"{self.kind} must not register parameters or buffers in forward")
+
+    def _check_weights_stay(self) -> None:
+        """Refuse a net that changes weights, be it only large ones, as a limit on norms does."""
+        for scale in (1, _LARGE):
+            asked = {key: scale * value for key, value in self.params.items()}
+            given = {key: value.clone() for key, value in asked.items()}
+            seen = tuple(one.clone() for one in self.inputs)
+            # What fails on its own weights is told by `apply`.
+            with torch.no_grad(), suppress(Exception, SystemExit):
+                functional_call(self.net, given, seen)
+            for key, value in given.items():
+                if not torch.equal(value, asked[key]):
+                    large = "" if scale == 1 else f" where its weights are {scale} times as large"
+                    raise ValueError(
+                        f"{self.kind} must not change its parameters in forward, got {key}{large}"
+                    )
+
+    def moved(self) -> "_Trial":
+        """Return the trial at weights a little off, itself where they give no finite outputs."""
+        draw = torch.Generator().manual_seed(0)
+        moved = {
+            key: value + 0.1 * torch.randn(value.shape, generator=draw).to(value) / _fan_in(value)
+            for key, value in self.params.items()
+        }
+        other = replace(self, params=moved)
+        try:
+            with torch.no_grad():
+                other.apply(moved, self.inputs)
+        except ValueError:
+            return self
+        return other
+
+    def check_constants(self, again: nn.Module) -> None:
+        """Refuse a net that computes something else the second time it is built.
+
+        What a constructor draws and keeps as a constant would differ from process to process.
+        """
+        with torch.no_grad():
+            first = self.apply(self.params, self.inputs)
+            second = replace(self, net=again).apply(self.params, self.inputs)
+        if not _alike(first, second, 1e-5):
+            raise ValueError(
+                f"{self.kind} must draw its constants from torch's generator alone, for a run to "
+                "be repeatable, got other outputs of the same weights the second time it was built"
+            )
 
     def check_samples_apart(self) -> None:
         """Refuse a net whose output for a sample depends on the others of the batch."""
@@ -366,7 +433,7 @@ class _Trial:
         with torch.no_grad():
             together = self.apply(self.params, self.inputs)
             alone = torch.cat([self.apply(self.params, one) for one in one_by_one])
-        if not torch.allclose(together, alone, rtol=1e-2, atol=1e-4):
+        if not _alike(together, alone):
             raise ValueError(
                 f"{self.kind} must treat every sample by itself, got outputs that depend on the "
                 "other samples of the batch, as those of batch normalisation do; take nn.GroupNorm"
@@ -377,6 +444,7 @@ class _Trial:
         leaves = {key: value.clone().requires_grad_() for key, value in self.params.items()}
         with torch.enable_grad():
             made = self.apply(leaves, self.inputs)
+            self._check_leaves(made, leaves)
             loss = F.cross_entropy(made, torch.arange(len(made)) % made.shape[1])
             try:
                 slopes = torch.autograd.grad(loss, [*leaves.values()], allow_unused=True)
@@ -396,6 +464,44 @@ class _Trial:
                 raise ValueError(
                     f"{self.kind} must have finite gradients at the start, got {name} without"
                 )
+
+    def _check_leaves(self, made: Tensor, leaves: Params) -> None:
+        """Refuse weights that are no parameters, wherever they are kept."""
+        known = {id(value) for value in leaves.values()}
+        left, met = [made.grad_fn], set[Any]()
+        while left:
+            node = left.pop()
+            if node is None or node in met:
+                continue
+            met.add(node)
+            left += [before for before, _ in node.next_functions]
+            weight = getattr(node, "variable", None)  # of the nodes that leaves have
+            if isinstance(weight, Tensor) and id(weight) not in known:
+                raise ValueError(
+                    f"{self.kind} must hold its weights as parameters, as nn.ParameterList and "
+                    f"nn.ModuleList do, got one of shape {[*weight.shape]} that it trains and does "
+                    "not list"
+                )
+
+
+def _generators() -> dict[str, bytes]:
+    """Return where the generators stand that a whole process shares."""
+    return {
+        "torch": torch.default_generator.get_state().numpy().tobytes(),
+        "numpy": pickle.dumps(np.random.get_state()),  # noqa: NPY002 (shared)
+        "random": pickle.dumps(random.getstate()),
+    }
+
+
+def _fan_in(value: Tensor) -> float:
+    """Return the root of how many numbers meet in one output of a layer with such weights."""
+    return float(value[0].numel() ** 0.5) if value.dim() > 1 and value.numel() else 1.0
+
+
+def _alike(one: Tensor, other: Tensor, rtol: float = 1e-2) -> bool:
+    """Tell whether outputs differ by rounding alone."""
+    atol = 0.01 * rtol * max(1.0, float(one.abs().max()))
+    return torch.allclose(one, other, rtol=rtol, atol=atol)
 
 
 class _CopyingViews(TorchFunctionMode):

@@ -188,6 +188,8 @@ def test_layouts_of_pictures(
 
 
 LINEAR = "super().__init__(); self.fc = nn.Linear(6, n_out)"
+ZEROS = "nn.init.zeros_(self.fc.weight); nn.init.zeros_(self.fc.bias)"
+KEPT = "return self.fc(x) * (1 + self.seen % 1000)"
 MODULE = "class Net(nn.Module):\n    def __init__(self, input_shape, n_out):\n        {}\n"
 FORWARD = "    def forward(self, x):\n        {}\n"
 
@@ -320,7 +322,7 @@ BAD = {
             f"{LINEAR}; self.calls = 0",
             "\n        self.calls += 1\n        return self.fc(x) * self.calls",
         ),
-        "others the second time: it draws random numbers .take dropout out. or keeps state",
+        "others the second time: it keeps state",
     ),
     "dropout": (
         net(f"{LINEAR}; self.out = nn.Dropout(0.2)", "return self.fc(self.out(x))"),
@@ -328,7 +330,58 @@ BAD = {
     ),
     "dropout as a function": (
         net(LINEAR, "return self.fc(F.dropout(x, 0.5))"),
-        "it draws random numbers",
+        "must draw no random numbers in forward, got some of torch: take dropout",
+    ),
+    "dropout before a head of zeros": (
+        net(f"{LINEAR}; {ZEROS}", "return self.fc(F.dropout(x, 0.5))"),
+        "must draw no random numbers in forward, got some of torch",
+    ),
+    "a layer that is rarely left out": (
+        net(LINEAR, "return self.fc(x if torch.rand(()) < 0.999 else 0 * x)"),
+        "must draw no random numbers in forward, got some of torch",
+    ),
+    "numpy's numbers": (
+        net(LINEAR, "import numpy; return self.fc(x) + 0 * numpy.random.rand()"),
+        "must draw no random numbers in forward, got some of numpy",
+    ),
+    "Python's numbers": (
+        net(LINEAR, "import random; return self.fc(x) + 0 * random.random()"),
+        "must draw no random numbers in forward, got some of random",
+    ),
+    "mean of the batch before a head of zeros": (
+        net(f"{LINEAR}; {ZEROS}", "return self.fc(x - x.mean(0))"),
+        "outputs that depend on the other samples of the batch",
+    ),
+    "constants drawn elsewhere": (
+        net(f"{LINEAR}; import os; self.seen = os.urandom(1)[0] + id(self)", KEPT),
+        "must draw its constants from torch's generator alone, .* the second time it was built",
+    ),
+    "parameters in a list": (
+        net(f"{LINEAR}; self.w = [nn.Parameter(torch.ones(4))]", "return self.fc(x) * self.w[0]"),
+        r"must hold its weights as parameters, .* got one of shape \[4\] that it trains",
+    ),
+    "modules in lists of lists": (
+        net(f"{LINEAR}; self.w = [[nn.Linear(4, 4)]]", "return self.w[0][0](self.fc(x))"),
+        r"must hold its weights as parameters, .* got one of shape \[4(, 4)?\] that it trains",
+    ),
+    "in the same memory": (
+        net(
+            f"{LINEAR}; self.w = nn.Linear(n_out, n_out); self.v = nn.Linear(n_out, n_out)"
+            "; self.v.weight.data = self.w.weight.data",
+            "return self.v(self.w(self.fc(x)))",
+        ),
+        "must have every parameter under one name, got v.weight, which is w.weight",
+    ),
+    "limits large weights": (
+        net(LINEAR, "self.fc.weight.data.clamp_(-9, 9); return self.fc(x)"),
+        "must not change its parameters in forward, got fc.weight where its weights are 1000 times",
+    ),
+    "limits norms": (
+        net(
+            LINEAR,
+            "self.fc.weight.data = self.fc.weight.data.renorm(2, 0, 9); return self.fc(x)",
+        ),
+        "must not change its parameters in forward, got fc.weight where its weights are 1000 times",
     ),
     "drawn elsewhere": (
         net(
@@ -497,6 +550,15 @@ def test_too_many_generated_weights_are_refused(name: str, make_population: Popu
     train(make_method("fedavg"), few, clients, CONFIG, seed=0)
     enough = replace(task, generated_limit=task.n_parameters)
     train(make_method(name), enough, clients, replace(CONFIG, rounds=1), seed=0)
+
+
+def test_what_is_not_refused(tmp_path: Path) -> None:
+    """Constants that torch draws, weights that other weights would make infinite, no draws."""
+    code = net(
+        f"{LINEAR}; self.waves = torch.randn(6, 6); self.w = nn.Parameter(torch.full((4,), 1e-9))",
+        "return self.fc(F.dropout(x @ self.waves, 0.0).sin()) + self.w.log()",
+    )
+    assert own_task(written(tmp_path, code), (6,)).n_parameters == 32
 
 
 def test_fresh_weights_are_those_of_the_constructor(tmp_path: Path) -> None:
