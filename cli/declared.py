@@ -62,14 +62,15 @@ def without_folder(place: str) -> str:
 def module_at(place: str) -> ModuleType:
     """Import ``package.module`` or ``folder/file.py``; a file is imported once per content.
 
-    ``ValueError`` says in one line that there is none, or that it fails when it is run.
+    ``ValueError`` says in one line that there is none, that it fails when it is run, or that this
+    process holds a module as its file was before.
     """
     # `files.at_home` would load a module more for every certificate.
     file = Path(os.path.expanduser(place)) if place.endswith(".py") else None
     if file is not None and not file.is_file():
         raise ValueError(f"there is no file {file}, looked for from {Path.cwd()}")
     try:
-        return import_module(place) if file is None else _from_file(file.resolve())
+        module = import_module(place) if file is None else _from_file(file.resolve())
     except SystemExit as error:
         raise ValueError(
             f"{place} ends the program when it is imported (SystemExit: {error}): put what it runs "
@@ -81,6 +82,24 @@ def module_at(place: str) -> ModuleType:
             raise ValueError(f"there is no module {place}") from None
         said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise ValueError(f"importing {place} failed: {said}") from error
+    if file is None and _outdated(module):
+        raise ValueError(
+            f"{place} changed after it was imported: start Python anew, or name its file instead"
+        )
+    return module
+
+
+def _outdated(module: ModuleType) -> bool:
+    """Tell whether a module's file has changed since it was first named here, or reloaded."""
+    source = str(getattr(module, "__file__", None))
+    if not source.endswith(".py") or not os.path.isfile(source):
+        return False
+    now = hashlib.sha256(Path(source).read_bytes()).digest()
+    spec, first = _FIRST.setdefault(module.__name__, (module.__spec__, now))
+    if spec is not module.__spec__:  # it was reloaded
+        _FIRST[module.__name__] = module.__spec__, now
+        return False
+    return now != first
 
 
 def _from_file(file: Path) -> ModuleType:
@@ -103,6 +122,10 @@ def _from_file(file: Path) -> ModuleType:
 
 
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
+
+
+_FIRST: dict[str, tuple[Any, bytes]] = {}
+"""By a module's name: what it was loaded by, and the sum of its file when it was first named."""
 
 
 class Documented(NamedTuple):

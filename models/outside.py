@@ -9,6 +9,7 @@ Finding one imports its module, that is, runs its code.
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from functools import lru_cache, partial
@@ -99,7 +100,10 @@ def _imported(
     module_name, _, attribute = place.rpartition(":")
     if not module_name or not attribute.isidentifier():
         raise ValueError(f"{kind} must read module:Class or file.py:Class, got {name!r}")
-    return module_at(module_name), module_name, attribute
+    module = module_at(module_name)
+    if getattr(module, "__file__", None) is None:
+        raise ValueError(f"{kind} must lie in a file, after which cells are named, got {name!r}")
+    return module, module_name, attribute
 
 
 def is_own_target(name: str) -> bool:
@@ -188,14 +192,22 @@ def _check_argument(takes: inspect.Signature, key: str, called: str) -> None:
 
 def file_hash(name: str) -> str:
     """Return the SHA-256 of the file that holds what an import path names."""
-    module, _, _ = _imported(name, "encoder", "")
-    return sum_of(inspect.getfile(module))
+    return hashlib.sha256(_source(name, "encoder", "")).hexdigest()
+
+
+def _source(name: str, kind: str, group: str) -> bytes:
+    """Return the file that a name is in, and after it the one that it was imported from, if any."""
+    module, _, attribute = _imported(name, kind, group)
+    files, held = [inspect.getfile(module)], getattr(module, attribute, None)
+    if callable(held):
+        with suppress(TypeError, OSError):  # of what is no class or function that is all there is
+            files.append(inspect.getfile(inspect.unwrap(held)))
+    return b"".join(Path(file).read_bytes() for file in dict.fromkeys(files))
 
 
 def target_source_hash(name: str, weights: str | None = None) -> str:
-    """Return the SHA-256 of the file that defines a target network, and of its weights if any."""
-    module, _, _ = _imported(name, "target", TARGET_GROUP)
-    source = Path(inspect.getfile(module)).read_bytes()
+    """Return the SHA-256 of what `file_hash` reads of a target network, and of its weights."""
+    source = _source(name, "target", TARGET_GROUP)
     loaded = b"" if weights is None else hashlib.sha256(Path(weights).read_bytes()).digest()
     return hashlib.sha256(source + loaded).hexdigest()
 

@@ -1,7 +1,9 @@
 """Studies on networks of one's own: the examples run under ten methods, and what is refused."""
 
+import importlib
 import re
 import shutil
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -243,9 +245,42 @@ def test_by_module_and_by_entry_point(write, tmp_path, monkeypatch):
         outside.offered.cache_clear()
 
 
+@pytest.mark.parametrize(("key", "name"), [("target", "Net"), ("encoder", "encoder")])
+@pytest.mark.parametrize("place", ["front.py", "front"])
+def test_a_cell_is_named_after_the_file_that_a_net_is_imported_from(
+    key, name, place, write, tmp_path, monkeypatch
+):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ids = []
+    for width in (4, 5):
+        (tmp_path / f"behind_{key}.py").write_text(NET.replace("width=4", f"width={width}"))
+        (tmp_path / "front.py").write_text(f"from behind_{key} import {name}\n")
+        for module in ("front", f"behind_{key}"):
+            sys.modules.pop(module, None)  # as in a process of its own
+        importlib.invalidate_caches()
+        ids.append([one.id for one in load_study(write({key: f"{place}:{name}"})).cells()])
+    assert not {*ids[0][1:]} & {*ids[1][1:]}
+
+
+def test_a_module_that_this_process_holds_as_it_was_is_refused(write, tmp_path, monkeypatch):
+    """Cells would be named after the file as it is, and train the net as it was."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "notes.py").write_text(NET)
+    path = write({"target": "notes:Net"})
+    load_study(path)
+    load_study(path)
+    (tmp_path / "notes.py").write_text(NET.replace("width=4", "width=5"))
+    with pytest.raises(InputError, match="model: notes changed after it was imported: start Pyt"):
+        load_study(path)
+    importlib.reload(sys.modules["notes"])
+    load_study(path)
+    del sys.modules["notes"]
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        ({"target": "builtins:print"}, "model: target must lie in a file, after which cells are"),
         ({"target": "absent.py:Net"}, "model: there is no file absent.py, looked for from "),
         ({"target": "absent.module:Net"}, "model: there is no module absent.module"),
         ({"target": "net.py:Absent"}, "model: there is no Absent of "),
