@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from latecomer.models.task.state import Params
+from latecomer.models.task.targets import StatelessNet
 from latecomer.models.task.task import Task
 
 
@@ -87,7 +88,7 @@ def features(task: Task, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         else value.new_zeros(width)
         for name, value in head.items()
     }
-    if task.make is None:
+    if isinstance(task.target, StatelessNet):
         return task.logits({**params, **identity}, x)
     try:
         made = task.logits({**params, **identity}, x)
@@ -112,7 +113,7 @@ def features_and_logits(
     True
     """
     made = features(task, params, x)
-    if task.make is not None:
+    if not isinstance(task.target, StatelessNet):
         return made, task.logits(params, x)
     weight, bias = (params[name] for name in head_names(task))
     return made, F.linear(made, weight, bias)

@@ -257,15 +257,28 @@ def tried(
     again = build(make, *asked, seed=_TRIAL_SEED, dtype=dtype, kind=kind)
     _check_draws(params, dict(again.named_parameters()), kind)
     trial = _Trial(kind, net.to("meta"), params, inputs, asked[-1], returns)
-    trial.check_purity()
-    trial.check_samples_apart()
-    trial.check_slopes()
-    # Weights that start at 0, of a head say, hide what stands before them.
-    moved = trial.moved()
-    moved.check_purity()
-    moved.check_samples_apart()
-    moved.check_constants(again.to("meta"))
+    trial.check().check_constants(again.to("meta"))
     return trial.net, params
+
+
+def held_to(net: nn.Module, input_shape: tuple[int, ...], n_out: int, vocabulary: int = 0) -> str:
+    """Hold a net that is there, with weights of its own, to what `skeleton` asks of one.
+
+    It is left as it was. Returned is why clients cannot train side by side; empty: they can.
+    """
+    try:
+        net = deepcopy(net)
+    except Exception as error:
+        raise ValueError(
+            "target must be a module that can be copied, or a class or function that makes it, got "
+            f"{type(net).__name__}: {said(error)}"
+        ) from error
+    params = {key: value.detach().clone() for key, value in net.named_parameters()}
+    x = trial_inputs(input_shape, vocabulary, next(iter(params.values())).dtype)
+    _Trial("target", net, params, (x,), n_out, "logits").check()
+    with torch.no_grad():
+        _refuse_probabilities(functional_call(net, params, (x,)))
+    return _not_side_by_side(net, params, x)
 
 
 def refuse_unfit(net: nn.Module, kind: str = "target") -> None:
@@ -352,6 +365,18 @@ class _Trial:
             return f"{shape}, tokens from 0 to {int(x.max())}"
         embeds = any(isinstance(one, nn.Embedding | nn.EmbeddingBag) for one in self.net.modules())
         return f"{shape}, numbers (data with tokens: true hold tokens)" if embeds else shape
+
+    def check(self) -> "_Trial":
+        """Refuse an unfit net; return the trial at other weights.
+
+        Weights that start at 0, of a head say, hide what stands before them.
+        """
+        self.check_slopes()
+        moved = self.moved()
+        for trial in (self, moved):
+            trial.check_purity()
+            trial.check_samples_apart()
+        return moved
 
     def check_purity(self) -> None:
         """Refuse a net whose forward pass changes anything, or depends on anything else."""

@@ -409,7 +409,8 @@ class _Products(TorchFunctionMode):
     ) -> Any:
         made = func(*args, **(kwargs or {}))
         if func in (F.linear, F.conv2d):
-            self.count += made.numel() * args[1][0].numel()
+            weight = args[1] if len(args) > 1 else kwargs["weight"]
+            self.count += made.numel() * weight[0].numel()
         return made
 
 

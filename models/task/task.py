@@ -13,6 +13,7 @@ from latecomer.models.task import own_nets, targets
 from latecomer.models.task.clients import TOKENS, random_inputs
 from latecomer.models.task.state import Params
 from latecomer.models.task.stems import Stem, parted
+from latecomer.models.task.targets import StatelessNet
 
 GENERATED_LIMIT = 5_000_000
 """Most target weights that a network makes unless a task says otherwise: with heads of 100 inputs,
@@ -199,7 +200,8 @@ def make_task(
     target : str, Module or callable
         A name in ``TARGETS``, ``auto``, any module without buffers that draws nothing itself (only
         its structure is used), or a class or function of ``(input_shape, n_classes)`` that makes
-        one: fresh weights are then those that it makes, and it is tried before it is used.
+        one: fresh weights are then those that it makes. Either is tried before it is used, a module
+        if it is not on ``meta``.
     encoder : str or callable
         A name in ``ENCODERS``, ``auto``, or what makes one of ``(input_shape, n_classes, dim)``.
     hypernetwork : mapping, optional
@@ -279,6 +281,9 @@ def _target(
     if isinstance(target, nn.Module):
         own_nets.refuse_unfit(target)
         setattr(target, TOKENS, vocabulary > 0)
-        return {**told, "target": target.to(dtype)}
+        target = target.to(dtype)
+        tried = not (isinstance(target, StatelessNet) or next(target.parameters()).is_meta)
+        reason = own_nets.held_to(target, shape, n_classes, vocabulary) if tried else ""
+        return {**told, "target": target, "one_by_one": reason}
     net, one_by_one = own_nets.skeleton(target, shape, n_classes, dtype, vocabulary)
     return {**told, "target": net, "make": target, "one_by_one": one_by_one}

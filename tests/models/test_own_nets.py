@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 
 import pytest
 import torch
@@ -550,6 +551,25 @@ def test_too_many_generated_weights_are_refused(name: str, make_population: Popu
     train(make_method("fedavg"), few, clients, CONFIG, seed=0)
     enough = replace(task, generated_limit=task.n_parameters)
     train(make_method(name), enough, clients, replace(CONFIG, rounds=1), seed=0)
+
+
+def test_a_module_that_is_given_is_tried_too(tmp_path: Path) -> None:
+    """It is left as it was, however often it is used."""
+    code = BRANCHING + net(LINEAR, "return self.fc(F.dropout(x, 0.5))").replace("Net", "Drops")
+    made = {
+        name: import_target(written(tmp_path, code, name))((6,), 4) for name in ("Net", "Drops")
+    }
+    task = make_task(input_shape=(6,), n_classes=4, target=made["Net"])
+    assert task.target is made["Net"]
+    assert "item" in task.one_by_one
+    with pytest.raises(ValueError, match="must draw no random numbers in forward, got some of tor"):
+        make_task(input_shape=(6,), n_classes=4, target=made["Drops"])
+    with torch.device("meta"):  # has no weights to be tried with
+        outline = import_target(written(tmp_path, code))((6,), 4)
+    assert make_task(input_shape=(6,), n_classes=4, target=outline).n_parameters == 28
+    made["Net"].lock = Lock()
+    with pytest.raises(ValueError, match=r"must be a module that can be copied, or a .* got N"):
+        make_task(input_shape=(6,), n_classes=4, target=made["Net"])
 
 
 def test_what_is_not_refused(tmp_path: Path) -> None:

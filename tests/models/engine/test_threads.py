@@ -8,6 +8,7 @@ import pytest
 import torch
 from formula_federation import Population, dense_task, generator, quick, same
 from torch import Tensor, nn
+from torch.nn import functional
 
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig
@@ -224,6 +225,14 @@ def test_a_count_is_a_whole_number(count: Any) -> None:
     refused = pytest.raises(ValueError, match="whole number of at least 1, got count=")
     with refused, client_threads(count):
         pass
+
+
+def test_multiplications_of_layers_called_by_keyword() -> None:
+    class Keywords(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return functional.linear(input=x, weight=self.weight, bias=self.bias)
+
+    assert multiplications(Keywords(6, 4), (6,)) == 24
 
 
 def test_multiplications_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,29 @@ class Own(nn.Module):
         return self.last(self.body(x))
 
 
+class Scaled(Own):
+    """One with something behind its head."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return 2 * super().forward(x)
+
+
+def test_a_module_that_is_given_is_held_to_its_head_as_well() -> None:
+    """It was taken to end in its head, whatever it does, and its head to have a bias."""
+    x = torch.randn(3, 6)
+    scaled = make_task(input_shape=(6,), n_classes=4, target=Scaled((6,), 4))
+    with pytest.raises(ValueError, match=r"must end in its head .* got last with something"):
+        features_and_logits(scaled, scaled.initial(torch.Generator()), x)
+    net = Own((6,), 4)
+    net.last = nn.Linear(5, 4, bias=False)
+    task = make_task(input_shape=(6,), n_classes=4, target=net)
+    params = task.initial(torch.Generator())
+    made, logits = features_and_logits(task, params, x)
+    torch.testing.assert_close(made, x @ params["body.weight"].T + params["body.bias"])
+    torch.testing.assert_close(logits, made @ params["last.weight"].T)
+
+
 @pytest.mark.parametrize(
     ("input_shape", "target"),
     [

@@ -106,6 +106,9 @@ def test_parameters_that_cannot_be_drawn_are_refused() -> None:
             super().__init__()
             self.weight = nn.Parameter(torch.zeros(2))
 
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.weight
+
     task = make_task(input_shape=(2,), n_classes=2, target=Bare())
     with pytest.raises(ValueError, match="no reset_parameters"):
         task.initial(generator())
