@@ -10,6 +10,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from functools import lru_cache, partial
@@ -134,14 +135,24 @@ def import_target(name: str, settings: Mapping[str, Any] | None = None) -> Calla
     try:
         takes = inspect.signature(made_by)
     except (TypeError, ValueError):
-        return partial(made_by, **own)
+        return _WithSettings(made_by, **own)
     for key in own:
         _check_argument(takes, key, called)
     try:
         takes.bind((), 0, **own)
     except TypeError as error:
         raise ValueError(f"{called} must take (input_shape, n_out): {error}") from None
-    return partial(made_by, **own)
+    return _WithSettings(made_by, **own)
+
+
+class _WithSettings(partial[Any]):
+    """Makes a network with settings that are its own every time it is made.
+
+    One that appends to a list of widths would be another the next time.
+    """
+
+    def __call__(self, *asked: Any) -> Any:
+        return self.func(*asked, **deepcopy(self.keywords))
 
 
 def import_encoder(name: str) -> Callable[..., Any]:

@@ -320,8 +320,9 @@ def _check_draws(params: Params, again: Params, kind: str) -> None:
             raise ValueError(
                 f"{kind} must start from finite parameters, got {name} with NaN or inf"
             )
-        other = again.get(name)
-        if other is None or value.shape != other.shape or not torch.equal(value, other):
+    for name in {**params, **again}:
+        first, second = params.get(name), again.get(name)
+        if first is None or second is None or not torch.equal(first, second):
             raise ValueError(
                 f"{kind} must draw its parameters from torch's generator alone, for a run to be "
                 f"repeatable, got another {name} the second time it was built from one seed"

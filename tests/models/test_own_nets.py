@@ -406,6 +406,11 @@ BAD = {
         net("super().__init__(); self.fc = nn.Linear(7, n_out)", "return self.fc(x)"),
         r"fails on inputs of shape \(3, 6\): RuntimeError: mat1 and mat2",
     ),
+    "grows": (
+        "WIDTHS = [6, 4]\ndef Net(input_shape, n_out):\n    WIDTHS.append(n_out)\n"
+        "    return nn.Sequential(*map(nn.Linear, WIDTHS, WIDTHS[1:]))\n",
+        "got another 2.weight the second time it was built from one seed",
+    ),
     "no module": ("def Net(input_shape, n_out): return 3\n", "must make a torch module, got int"),
 }
 
@@ -437,6 +442,17 @@ def test_what_no_target_can_be_made_with(
         import_target(written(tmp_path, code, name), settings)
     assert import_target(written(tmp_path, code), {"depth": 1}).keywords == {"depth": 1}
     assert import_target("torch.nn:Linear", {}).func.__name__ == "Linear"
+
+
+def test_a_net_that_changes_its_settings_has_them_anew_every_time(tmp_path: Path) -> None:
+    code = (
+        "def Net(input_shape, n_out, widths, how):\n    assert how.pop('deep') == [1]\n"
+        "    widths.append(n_out)\n    return nn.Sequential(*map(nn.Linear, widths, widths[1:]))\n"
+    )
+    asked = {"widths": [6, 5], "how": {"deep": [1]}}
+    task = own_task(written(tmp_path, code), (6,), **asked)
+    assert [*task.initial(torch.Generator())] == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    assert asked == {"widths": [6, 5], "how": {"deep": [1]}}
 
 
 BRANCHING = """
