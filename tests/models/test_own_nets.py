@@ -627,6 +627,25 @@ def test_a_net_is_given_whole_numbers(tmp_path: Path, texts: Clients) -> None:
     assert torch.equal(made, params["words.weight"][texts.x[:5]].sum(1))
 
 
+@pytest.mark.parametrize(
+    ("words", "forward", "reason"),
+    [
+        ("nn.Embedding(12, n_out, padding_idx=3)", "self.words(x)", "of padding_idx, of all cl"),
+        ("nn.Embedding(12, n_out)", "F.embedding(x, self.words.weight, 0)", "other gradients"),
+        ("nn.Embedding(12, n_out)", "self.words(x)", ""),
+    ],
+)
+def test_an_embedding_that_is_not_to_be_trained_is_not(
+    words: str, forward: str, reason: str, tmp_path: Path, texts: Clients
+) -> None:
+    """torch.func.vmap leaves it as it is for the first client alone."""
+    code = net(f"super().__init__(); self.words = {words}", f"return {forward}.sum(1)")
+    task, method = own_task(written(tmp_path, code), (6,), words=12), make_method("fedavg")
+    assert (reason in task.one_by_one) if reason else not task.one_by_one
+    serial = train(method, task, texts, CONFIG, seed=0, path="serial")
+    agree(serial.server, train(method, task, texts, CONFIG, seed=0, path="vectorised").server)
+
+
 @pytest.mark.parametrize("name", ["odpfl_hn", "pfedhn_pc", "pefll"])
 def test_descriptors_of_texts_are_of_their_counts(name: str, texts: Clients) -> None:
     task, method = own_task(TOKENS, (6,), words=12, vocabulary=12), make_method(name)
