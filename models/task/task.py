@@ -201,7 +201,7 @@ def make_task(
         A name in ``TARGETS``, ``auto``, any module without buffers that draws nothing itself (only
         its structure is used), or a class or function of ``(input_shape, n_classes)`` that makes
         one: fresh weights are then those that it makes. Either is tried before it is used, a module
-        if it is not on ``meta``.
+        if it is on the CPU.
     encoder : str or callable
         A name in ``ENCODERS``, ``auto``, or what makes one of ``(input_shape, n_classes, dim)``.
     hypernetwork : mapping, optional
@@ -282,7 +282,8 @@ def _target(
         own_nets.refuse_unfit(target)
         setattr(target, TOKENS, vocabulary > 0)
         target = target.to(dtype)
-        tried = not (isinstance(target, StatelessNet) or next(target.parameters()).is_meta)
+        here = next(target.parameters()).device.type == "cpu"
+        tried = here and not isinstance(target, StatelessNet)
         reason = own_nets.held_to(target, shape, n_classes, vocabulary) if tried else ""
         return {**told, "target": target, "one_by_one": reason}
     net, one_by_one = own_nets.skeleton(target, shape, n_classes, dtype, vocabulary)
