@@ -291,8 +291,8 @@ def label_sets(
     ...     for client in range(19)
     ... ]
     >>> sets = label_sets(points, alpha=0.1)
-    >>> round(sets.threshold, 2), sets.sizes.max()
-    (0.34, np.int64(1))
+    >>> round(sets.threshold, 2), int(sets.sizes.max())
+    (0.34, 1)
     """
     alpha = float(checked(failure_probability, "alpha of sets", alpha))
     delta = float(checked(failure_probability, "delta of sets", delta))

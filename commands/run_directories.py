@@ -290,7 +290,10 @@ def show_comparison(first: Path, second: Path, *, as_json: bool) -> None:
     order = {label: i for i, label in enumerate(dict.fromkeys(novel["label"]))}
     novel = novel.sort_values(
         ["label", "predictor", "seed"],
-        key=lambda c: c.map(order) if c.name == "label" else c.where(c != -1, math.inf),
+        # The mean of all seeds has seed -1 and stands last.
+        key=lambda c: c.map(
+            order if c.name == "label" else lambda one: math.inf if one == -1 else one
+        ),
     )
     show_table([_line(row) for row in novel.to_dict("records")], _COLUMNS)
     typer.echo(

@@ -153,7 +153,10 @@ def one_of_models(
     >>> class Far(Settings):
     ...     how: str
     ...     miles: float
-    >>> TypeAdapter(one_of_models({"far": Far}, "how")).validate_python({"how": "far", "miles": 2})
+    >>> class Near(Settings):
+    ...     how: str
+    >>> section = TypeAdapter(one_of_models({"far": Far, "near": Near}, "how"))
+    >>> section.validate_python({"how": "far", "miles": 2})
     Far(how='far', miles=2.0)
     """
 

@@ -42,8 +42,10 @@ def test_what_no_landing_runs_runs_every_night_and_at_a_release():
     workflow = read(GITHUB / "workflows" / "nightly.yml")
     assert {"schedule", "push"} < workflow[True].keys()  # YAML 1.1 reads "on" as true
     assert workflow[True]["push"] == read(GITHUB / "workflows" / "release.yml")[True]["push"]
-    (job,) = workflow["jobs"].values()
-    assert job["steps"][-1]["run"] == "bash .ci/run test-nightly"
+    longest, newest = workflow["jobs"].values()
+    assert longest["steps"][-1]["run"] == "bash .ci/run test-nightly"
+    assert newest["steps"][-1]["run"] == "bash .ci/run test"
+    assert newest["container"] > longest["container"]
 
 
 def test_fast_slow_and_nightly_tests_are_all_tests():

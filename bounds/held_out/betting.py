@@ -551,7 +551,7 @@ def deviation_of_average(logs: Array) -> Array:
 
     Examples
     --------
-    >>> deviation_of_average(np.log([[1.0, 3.0], [2.0, 2.0 + 1e-14]])).tolist()
+    >>> deviation_of_average(np.log([[1.0, 3.0], [2.0, 2.0 + 1e-14]])).round(12).tolist()
     [0.5, 0.0]
     """
     share = np.exp(logs - logs.max(axis=-1, keepdims=True))

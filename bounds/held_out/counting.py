@@ -82,8 +82,9 @@ def clopper_pearson(*, n_errors: ArrayLike, n_samples: ArrayLike, delta: ArrayLi
         tail = scipy.special.betaincc(errors + 1.0, left, limit)
         short = (tail > failure * (1.0 - 1e-13)) & (limit < 1.0)
         step *= 2.0
-    # Deep in the tail the library finds no limit, or one too low; Chernoff's is never below it.
-    lost = (short & (failure < 0.5)) | np.isnan(limit)
+    # Deep in the tail the library finds no limit, or one too low (SciPy 1.13 does below 1e-240, and
+    # its tail then agrees); Chernoff's is never below it.
+    lost = (short & (failure < 0.5)) | np.isnan(limit) | (failure < 1e-200)
     if lost.any():
         chernoff = kl_inverse_upper(errors / n, rounded_up(-np.log(failure) / n))
         limit = np.where(lost, chernoff, limit)

@@ -108,7 +108,7 @@ def _default(value: Any) -> str:
 
 def _said(model: type[BaseModel]) -> str:
     """Return what a section is, from the class that documents its keys."""
-    told = (base for base in model.__mro__ if "\n    Attributes\n" in (base.__doc__ or ""))
+    told = (base for base in model.__mro__ if documented(base.__doc__, "Attributes"))
     return plain((next(told).__doc__ or "").partition("\n\n")[0])
 
 

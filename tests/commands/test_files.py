@@ -276,7 +276,7 @@ def test_an_input_that_is_not_there_is_still_no_output(losses):
         ("new/", "report must be a file, new/ is a folder"),
         ("round", "report: 'round' cannot be written: Too many levels of symbolic links"),
         ("losses.csv/page", "report: 'losses.csv/page' cannot be written: Not a directory"),
-        ("a\0b", r"report: 'a\\x00b' cannot be written: embedded null byte"),
+        ("a\0b", r"report: 'a\\x00b' cannot be written: .*embedded null"),
         ("x" * 300, "report: 'xxx.*' cannot be written: File name too long|.*x\\.\\.\\. cannot"),
     ],
 )

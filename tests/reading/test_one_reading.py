@@ -269,7 +269,7 @@ def test_errors_written_as_true_and_false_are_1_and_0_at_every_door(tmp_path):
         (np.zeros(2), "ndarray"),
         (torch.zeros(2), "Tensor"),
         (np.datetime64("2026"), "datetime64"),
-        (np.timedelta64(0), "timedelta64"),
+        (np.timedelta64(0, "D"), "timedelta64"),
         (1j, "1j"),
         (None, "None"),
         ((0.1,), "(0.1,)"),

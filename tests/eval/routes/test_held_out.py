@@ -222,7 +222,7 @@ def test_other_populations_have_a_row_a_radius_and_a_curve(kind: str) -> None:
     assert own.index[0] == 0
     assert own.is_monotonic_increasing
     assert own[0.05] == totals(rows, "r0:kl_ball@0.05").loc["gibbs"].value
-    assert (own[:-1][own[:-1].index > 0.1] < 1).all(), "it ends where it says nothing"
+    assert (own.iloc[:-1][own.index[:-1] > 0.1] < 1).all(), "it ends where it says nothing"
     # Nobody takes them for bounds of the clients that were scored.
     assert not (rows.metric == "certificate").any()
 
