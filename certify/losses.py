@@ -493,7 +493,7 @@ def _read(
     alpha: float = 0.1,
 ) -> Losses:
     """Check what is asked, then read; one draw of orders serves all that is asked of the losses."""
-    ordered = order is not None
+    ordered = order is not None or (isinstance(source, LossTable) and bool(source.order))
     chosen = check_options(
         rule,
         best_of,
@@ -506,7 +506,7 @@ def _read(
         trust=trust,
     )
     table = read_losses(source, loss_max=float(loss_max), by=by, order=order)
-    one_draw = drawn_seed(seed, ordered=ordered)
+    one_draw = drawn_seed(seed, ordered=bool(table.order))
     sample = sampled(table, chosen, float(loss_max), pool_size, one_draw, trust=trust)
     return Losses(sample, float(delta), several(best_of), table, source)
 

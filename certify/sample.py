@@ -133,6 +133,8 @@ def sampled(
         )
     if k < rule.least:
         raise InputError(f"rule {rule.name} needs at least {rule.least} clients, got {k}")
+    if rule.ordered and not table.order:
+        raise InputError(needs_order(f"rule {rule.name}", "or use a rule that needs none"))
     sorted_losses = np.array(table.losses)
     return Sample(
         rule=rule,

@@ -23,7 +23,7 @@ import numpy as np
 
 from latecomer.bounds.certificate import Array
 from latecomer.certify.table_rows import Rows
-from latecomer.checks import written_number
+from latecomer.checks import told, written_number
 from latecomer.errors import InputError, refused_at
 from latecomer.files import content_of
 
@@ -389,7 +389,8 @@ def read_losses(
         CSV file (UTF-8, comma-separated, a header), JSON (records, columns, or client: loss),
         Parquet or DataFrame with the columns ``client``, ``loss`` and optionally ``weight``, other
         columns ignored; a file's bytes; records, columns or client -> loss as Python objects; a
-        series, or one loss a client. A ``LossTable`` is returned unchanged.
+        series, or one loss a client. A ``LossTable`` is returned unchanged: groups and order must
+        have been read with it.
     loss_max : float
         Largest possible loss.
     by : str, optional
@@ -410,10 +411,29 @@ def read_losses(
     [('ann', 0.1), ('bob', 0.3)]
     """
     if isinstance(source, LossTable):
+        _check_read(source, loss_max, by, order)
         return source
     column, ranks = (order, None) if order is None or isinstance(order, str) else (None, order)
     rows = rows_of(source, Rows(loss_max, by, order=column), ranks)
     return table_of(rows, rows.means(), rows.notes())
+
+
+def _check_read(table: LossTable, loss_max: float, by: str | None, order: Order | None) -> None:
+    """Refuse a table that lacks what is asked of it: nothing more is read once it is made."""
+    for client, loss in zip(table.clients, table.losses, strict=True):
+        if not 0 <= loss <= loss_max:
+            raise InputError(
+                f"losses, client {client!r}: loss must lie in [0, {loss_max:g}], got {loss!r} in a"
+                " table that was read with another loss_max"
+            )
+    if by is not None and by != table.by:
+        read = f"column {table.by!r}" if table.by else "none"
+        raise InputError(f"by must be the column with which a table was read, {read}, got {by!r}")
+    if order is not None and not (table.order and isinstance(order, str)):
+        read = "" if table.order else ", none"
+        raise InputError(
+            f"order must be the column with which a table was read{read}, got {told(order)}"
+        )
 
 
 def table_of(rows: Rows, means: Array, notes: tuple[str, ...]) -> LossTable:

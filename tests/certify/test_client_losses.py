@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import latecomer
 from latecomer.bounds import blend, product, product_wor_averaged, wsr, wsr_averaged, wsr_wor
 from latecomer.certify import statements
 from latecomer.certify.further_statements import certify_groups
 from latecomer.certify.rule import RULES
 from latecomer.certify.statements import FILE_RULES, certify_losses
-from latecomer.certify.table import read_losses
+from latecomer.certify.table import LossTable, read_losses
 from latecomer.errors import InputError
 
 FIVE = {"ann": 0.1, "bob": 0.05, "cid": 0.2, "dee": 0.15, "eve": 0.1}
@@ -241,6 +242,55 @@ def test_a_named_order_is_what_single_orders_bet_along(tmp_path: Path, start: in
         wsr_averaged(losses=along, delta=0.05, in_order=True)
     )
     assert any("is that of a random draw" in text for text in averaged.certificate.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            {"order": "draw", "rule": "wsr"},
+            "order must be the column with which a table was read, none, got 'draw'",
+        ),
+        (
+            {"order": [2, 1]},
+            "order must be the column with which a table was read, none, got [2, 1]",
+        ),
+        ({"by": "site"}, "by must be the column with which a table was read, none, got 'site'"),
+        (
+            {"above": [0.5]},
+            "losses, client 'bob': loss must lie in [0, 1], got 5.0 in a table that was read with"
+            " another loss_max",
+        ),
+    ],
+    ids=["column", "numbers", "groups", "range"],
+)
+def test_a_table_lacks_what_it_was_read_without(asked: dict, said: str) -> None:
+    """Its losses come sorted: along them a bet on an order that is none is sure to win."""
+    largest = 5.0 if "above" in asked else 1.0
+    table = read_losses({"ann": 0.0, "bob": largest}, loss_max=largest)
+    for door in (certified_at_once, one_by_one):
+        with pytest.raises(InputError) as caught:
+            door(table, **asked)
+        assert str(caught.value) == said
+
+
+def certified_at_once(table: LossTable, **asked: object) -> object:
+    return latecomer.certify_losses(table, **asked)  # type: ignore[arg-type]
+
+
+def one_by_one(table: LossTable, *, by: str = "", above: object = (), **asked: object) -> object:
+    given = latecomer.losses(table, **asked)  # type: ignore[arg-type]
+    return given.by(by) if by else given.mean()
+
+
+def test_a_table_keeps_the_order_that_it_was_read_with() -> None:
+    frame = pd.DataFrame({"client": range(6), "loss": [0, 1, 0, 1, 1, 0], "draw": range(6)})
+    table = read_losses(frame, loss_max=1.0, order="draw")
+    whole = float(certify_losses(frame, rule="wsr", order="draw").certificate)
+    for asked in ({}, {"order": "draw"}):
+        assert float(certify_losses(table, rule="wsr", **asked).certificate) == whole
+        assert latecomer.losses(table, rule="wsr", **asked).mean().value == whole
+        assert latecomer.losses(table, **asked).in_order
 
 
 def test_groups_keep_the_order_of_their_own_clients() -> None:
