@@ -26,6 +26,7 @@ from latecomer.certify.rule import DEFAULT_RULE, RULE_WITHOUT_ORDERS, RULES
 from latecomer.certify.sample import Sample, drawn_seed, sample_of, several, tagged
 from latecomer.certify.statements import LossCertificate, certify_losses
 from latecomer.certify.table import LossTable, Order, Source, read_losses
+from latecomer.certify.words import exact
 from latecomer.checks import checked
 from latecomer.errors import InputError, refused_at
 
@@ -184,7 +185,7 @@ def _counted(issued: Certificate, given: Sample, *more: str) -> Certificate:
     ledger = {"clients": issued.delta_total}
     sampling = "iid" if given.pool_size is None else "finite-pool"
     told = tagged(replace(issued, delta=ledger, sampling=sampling), _COUNTED, given)
-    scale = f"losses lie in [0, {given.loss_max:g}]"
+    scale = f"losses lie in [0, {exact(given.loss_max)}]"
     return replace(told, assumptions=(*told.assumptions[:3], *more, scale, *told.assumptions[4:]))
 
 

@@ -15,6 +15,7 @@ from latecomer.bounds.held_out.betting import fresh_seed, orders_for
 from latecomer.certify.rule import BEST_OF, MEAN_RULES, RULES, Asked, Rule, best_of_rule, rules_for
 from latecomer.certify.rules.declaration import is_own
 from latecomer.certify.table import LossTable, Order, Source, read_losses
+from latecomer.certify.words import exact
 from latecomer.checks import checked
 from latecomer.errors import InputError, nearest
 
@@ -304,7 +305,7 @@ def tagged(certificate: Certificate, rule: Rule, given: Sample) -> Certificate:
     assumed = [drawn, _UNTRAINED, _RULE_FIRST]
     if rule.ordered or rule.orders:
         assumed.append(_order_meant(rule, given))
-    assumed.append(f"losses lie in [0, {certificate.loss_max:g}]")
+    assumed.append(f"losses lie in [0, {exact(certificate.loss_max)}]")
     assumed.append(_REALISED if rule.realised and given.pool_size is not None else _OWN_DRAWS)
     return replace(certificate, sampling=sampling, assumptions=tuple(assumed))
 

@@ -19,8 +19,8 @@ from latecomer.certify.words import (
     count,
     listing,
     magnitude,
-    percent,
     shift_name,
+    whole_percent,
 )
 
 REALISED = frozenset({BEST_OF, *(name for name, rule in RULES.items() if rule.realised)})
@@ -67,7 +67,7 @@ BALLS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What a certificate is about when a ball of populations is asked for."""
-_ALL_RADII = "It holds for all radii at once."
+_ALL_RADII = "It holds for all radii beyond no shift at once."
 _HOW_FAR: Mapping[str, str] = MappingProxyType(
     {"kl": f"{NOTHING_NEW} {_ALL_RADII}", "chi2": f"{NOTHING_NEW} {_ALL_RADII}"}
 )
@@ -191,7 +191,7 @@ def _next_client(certificate: Certificate, rule: str, which: str) -> Parts:
 
 def _fraction(certificate: Certificate, rule: str, which: str) -> Parts:
     threshold = which.partition("@")[0]
-    above = percent(float(threshold), 0) if threshold else "a threshold"
+    above = whole_percent(float(threshold)) if threshold else "a threshold"
     return Parts(
         _over(certificate, rule),
         f"the share of {clients_meant(certificate)}, whose error is above {above}",

@@ -232,11 +232,11 @@ def of_ball(about: About, shifted: Shifted, radii: Sequence[float]) -> Iterator[
         ):
             shown = shown_up(value)
             empty = "says nothing" if value >= shifted.certificate.loss_max else ""
-            whose = _ABOUT[ball].format(f"{radius:g}")
-            full = sentence(f"{radius:g}", shown, shift=radius != no_shift(ball))
+            whose = _ABOUT[ball].format(exact(radius))
+            full = sentence(exact(radius), shown, shift=radius != no_shift(ball))
             yield Said(whose, value, shown, empty, full)
     if shifted.breaking is not None and shifted.target is not None:
-        yield from _breaking(shifted, shifted.breaking, f"{shifted.target:g}", sentence)
+        yield from _breaking(shifted, shifted.breaking, exact(shifted.target), sentence)
 
 
 def _breaking(

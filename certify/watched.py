@@ -28,7 +28,7 @@ from latecomer.certify.watching import (
     voided_in,
     watch_plan,
 )
-from latecomer.certify.words import chance, rounded, wrapped
+from latecomer.certify.words import chance, exact, rounded, wrapped
 from latecomer.errors import InputError
 
 Arrivals = tuple[tuple[str, float], ...]
@@ -150,7 +150,7 @@ def _of(plan: WatchPlan) -> str:
 
 def _valid(plan: WatchPlan) -> tuple[str, ...]:
     if plan.likeness is None:
-        return (*_VALID, f"losses lie in [0, {plan.loss_max:g}]")
+        return (*_VALID, f"losses lie in [0, {exact(plan.loss_max)}]")
     return (
         f"the p-values are ranks among the same {plan.likeness} certified clients, by a distance"
         " that was fixed without them and without new clients, and no two distances are equal",
@@ -160,7 +160,7 @@ def _valid(plan: WatchPlan) -> tuple[str, ...]:
 
 def _as_before(plan: WatchPlan) -> str:
     if plan.likeness is None:
-        return f"new clients score at most {plan.limit:g} in expectation"
+        return f"new clients score at most {exact(plan.limit or 0.0)} in expectation"
     return f"new clients are like the {plan.likeness} certified clients"
 
 
@@ -220,14 +220,14 @@ def _settled_words(plan: WatchPlan) -> str:
     told = [f"rule {plan.rule}", f"delta {plan.delta:g}"] if plan.likeness is None else []
     if plan.limit is not None:
         bets = " ".join(f"{bet:g}" for bet in plan.bets)
-        watched = f"threshold {plan.limit:g}"
+        watched = f"threshold {exact(plan.limit)}"
         if plan.likeness is not None:
             watched = f"likeness among {plan.likeness} certified clients"
         told.append(f"{watched} (alpha {plan.alpha:g}, run length {plan.run_length}, bets {bets})")
     if plan.sets is not None:
         told.append(
-            f"sets of the labels with 1 - p <= {plan.sets:g} (a client's loss is the share of its"
-            " points whose set misses the true label)"
+            f"sets of the labels with 1 - p <= {exact(plan.sets)} (a client's loss is the share of"
+            " its points whose set misses the true label)"
         )
     if plan.trained_on:
         told.append(f"trained on {plan.trained_on}")

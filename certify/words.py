@@ -4,7 +4,7 @@ import math
 import re
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -47,6 +47,15 @@ def percent(value: float, digits: int = 1) -> str:
     ('13.1%', True)
     """
     return DASH if math.isnan(value) else f"{100 * value:.{digits}f}%".replace("-", MINUS)
+
+
+def whole_percent(value: float) -> str:
+    """Write a fraction that was asked for as per cent, in all of its digits.
+
+    >>> whole_percent(0.2), whole_percent(0.125), whole_percent(0.07)
+    ('20%', '12.5%', '7%')
+    """
+    return f"{Decimal(repr(float(value))).scaleb(2).normalize():f}%"
 
 
 def points(value: float) -> str:
@@ -104,14 +113,15 @@ def _without_noise(value: float) -> Decimal:
 def chance(delta: float) -> str:
     """Write the probability that an event of failure probability ``delta`` does not happen.
 
-    Six digits of it, or as many as it takes not to read as certainty, up to ten.
+    Six digits of it, or as many as it takes not to read as certainty, up to ten, rounded down.
 
-    >>> chance(0.05), chance(0.001), chance(0.05 / 9), chance(1e-7), chance(1e-13)
-    ('95%', '99.9%', '99.4444%', '99.99999%', '99.99999999%')
+    >>> chance(0.05), chance(0.001), chance(0.05 / 6), chance(1e-7), chance(1e-13)
+    ('95%', '99.9%', '99.1666%', '99.99999%', '99.99999999%')
     """
-    surely = min(100 - 100 * delta, 99.99999999)
-    short = f"{surely:.6g}%"
-    return short if short != "100%" else f"{surely:.10g}%"
+    surely = min(100 - 100 * _without_noise(delta), Decimal("99.99999999"))
+    digits = 10 if f"{surely:.6g}" == "100.000" else 6
+    shown = Context(prec=digits, rounding=ROUND_FLOOR).plus(surely)
+    return f"{shown.normalize():f}%"
 
 
 def number(value: float) -> str:

@@ -208,7 +208,8 @@ def _shift_figure(certified: LossAnswers) -> Picture:
     shifts = {ball: _along_radii(certified, ball) for ball in certified.shifts}
     caption = (
         "The certified mean loss of every population Q that far from the scored one, P; by "
-        f"KL(Q || P) and chi2(Q || P), {NOTHING_NEW} Each curve holds at all its points at once."
+        f"KL(Q || P) and chi2(Q || P), {NOTHING_NEW} Each curve holds at all its points beyond no "
+        "shift at once; without a shift it is the mean's own certificate, a statement by itself."
     )
     balls = ", ".join(BALLS[ball].axis for ball in shifts)
     alt = f"{caption} Curves over: {balls}."

@@ -17,6 +17,7 @@ from latecomer.certify.rule import (
     Voided,
     rules_for,
 )
+from latecomer.certify.words import exact
 from latecomer.eval.federation.groups import Group
 from latecomer.eval.routes.contract import (
     Findings,
@@ -86,7 +87,7 @@ def _fractions(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statem
     fractions = fractions_above(scored, thresholds=entry.thresholds or (), delta=level)
     for threshold, issued in fractions.items():
         above = float(np.mean([loss > threshold for loss in scored.losses]))
-        yield _Statement(f"@{threshold:g}", issued, "certified_fraction", above)
+        yield _Statement(f"@{exact(threshold)}", issued, "certified_fraction", above)
 
 
 def _curve(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Statement]:
@@ -109,7 +110,7 @@ def _populations(scored: Scored, entry: HeldOut, level: float) -> Iterator[_Stat
     target, breaking = entry.target, certified.breaking
     breaks = None if target is None or breaking is None else (target, breaking)
     for radius, issued in certified.at.items():
-        name, metric = f"@{radius:g}", "certified_population"
+        name, metric = f"@{exact(radius)}", "certified_population"
         yield _Statement(name, issued, metric, None, curve, "population_curve", breaks)
         curve, breaks = (), None
 
@@ -315,7 +316,7 @@ class _Issue:
                 **self.common,
                 "metric": "breaking_radius",
                 "bound": bound,
-                "term": f"target={target:g}",
+                "term": f"target={exact(target)}",
                 "population": issued.population,
                 "rigorous": issued.rigorous,
                 **tags,

@@ -71,7 +71,7 @@ from latecomer.certify.rule import (
 )
 from latecomer.certify.rules.declaration import is_own
 from latecomer.certify.sentences import of_no_pool
-from latecomer.certify.words import counts
+from latecomer.certify.words import counts, exact
 from latecomer.errors import InputError, nearest
 from latecomer.eval.scoring.scores import ClientScore
 
@@ -316,7 +316,7 @@ def fractions_above(
             sampled = issued.terms["empirical_risk"]
             terms = {"sampled_share": sampled, "price": issued.terms["price"]}
             issued = replace(issued, terms=MappingProxyType(terms), assumptions=_ONE_DRAW)
-        named = f"a bound of the share of clients with error above {threshold:g}"
+        named = f"a bound of the share of clients with error above {exact(threshold)}"
         if len(thresholds) > 1:
             named += f"; the {len(thresholds)} thresholds share delta, their bounds hold at once"
         tagged = scored.tagged(issued, RULES["fraction_above"])

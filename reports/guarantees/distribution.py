@@ -10,7 +10,15 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from latecomer.certify.page.svg import MUTED, WIDE
-from latecomer.certify.words import DASH, chance, counts, magnitude, percent, shift_name
+from latecomer.certify.words import (
+    DASH,
+    chance,
+    counts,
+    magnitude,
+    percent,
+    shift_name,
+    whole_percent,
+)
 from latecomer.reports.display.drawing import MOST_CURVES, Looks, styled
 from latecomer.reports.display.errors_figure import model_panels
 from latecomer.reports.display.naming import model_names
@@ -84,7 +92,7 @@ def fraction_table(frame: pd.DataFrame, labels: Sequence[str]) -> Table:
             "method": names[row["label"], row["predictor"]],
             "seed": str(row["seed"]),
             "condition": shift_name(row["shift"], row["severity"]),
-            "error above": percent(row["threshold"]),
+            "error above": whole_percent(row["threshold"]),
             "certified share at most": magnitude(row["value"]),
             "with probability": chance(row["delta"]),
             "share of new clients": percent(row["measured"]),

@@ -17,6 +17,7 @@ from latecomer.certify.words import (
     chance,
     count,
     counts,
+    exact,
     inward,
     listing,
     number,
@@ -142,7 +143,8 @@ def population_caption(curves: pd.DataFrame, points: pd.DataFrame, targets: Sequ
         "A line a trained model, from the held-out clients: the certified mean error of every "
         "population Q of clients within the radius of theirs, P (of every group of at least the "
         f"share); by KL(Q || P) and chi2(Q || P), {NOTHING_NEW} Each line holds for all "
-        f"its radii at once with probability {level}; a panel's line says nothing of another's."
+        f"its radii beyond no shift at once with probability {level}; its start and another "
+        "panel's line are statements by themselves."
     )
     if len(points):
         n = counts(points["n_clients"], "new client")
@@ -165,11 +167,12 @@ def certified_table(rows: pd.DataFrame, breaking: pd.DataFrame) -> Table:
     for (label, predictor, ball), own in rows.groupby([*MODEL, "ball"], sort=False):
         bound = "r0:subgroup" if ball == "subgroup" else f"r0:{ball}_ball"
         broken = breaking[(breaking["label"] == label) & (breaking["bound"] == bound)]
-        for radius, part in own.groupby("radius", sort=False):
+        for _, part in own.groupby("radius", sort=False):
+            reach = float(part["radius"].iloc[0])
             shown_rows.append(
                 {
                     "method": names[str(label), str(predictor)],
-                    "next population": f"{BALLS[str(ball)].radius} {radius:g}",
+                    "next population": f"{BALLS[str(ball)].radius} {exact(reach)}",
                     "certified error at most": span(list(part["value"])),
                     "with probability": chance(float(part["delta"].max())),
                     **_broken(broken, str(ball)),

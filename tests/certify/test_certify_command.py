@@ -87,7 +87,7 @@ def test_shifts_are_those_of_python(losses: str) -> None:
     assert "  smallest share of any group         = 0." in shown
     assert "every group of clients that makes up at least a share 0.3 of the population" in shown
     # Three radii and three targets; without a shift it is the mean's own certificate.
-    assert shown.count("It holds for all radii at once.") == 6
+    assert shown.count("It holds for all radii beyond no shift at once.") == 6
     assert len(kl["statements"]) == 3
 
 

@@ -85,6 +85,15 @@ def test_the_default_bets_near_the_radii_asked_and_starts_from_the_mean(ball: st
         assert sum(found.certificate.terms.values()) == pytest.approx(values)
 
 
+def test_radii_and_targets_are_told_in_all_of_their_digits() -> None:
+    """Of a third that is told as 0.333333 a larger group would be certified than was."""
+    third = str(latecomer.losses(LOSSES).within("subgroup", [1 / 3]))
+    assert third.count("share 0.3333333333333333 ") == 2
+    near = str(latecomer.losses(LOSSES).within("kl", [0.1234567], target=0.4234564))
+    assert near.count("<= 0.1234567 ") == near.count("at most 0.1234567,") == 1
+    assert near.count("below 0.4234564") == near.count("at most 0.4234564:") == 1
+
+
 def test_without_a_radius_the_default_spreads_its_bets() -> None:
     found = certify_shifted(LOSSES, ball="tv", target=0.4, seed=5)
     how = {"bets": product_mixture_bets(weights=BET_WEIGHTS), "delta": 0.05, "ball": "tv"}

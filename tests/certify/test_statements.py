@@ -106,6 +106,12 @@ def test_clients_outside_the_split_and_shifts_are_named():
     assert "at most the value below" in statement(one, "the value below")
 
 
+def test_a_threshold_is_told_in_all_of_its_digits():
+    one = KINDS["r0:fraction_above@0.2, finite pool, deterministic"]
+    said = statement(one | {"bound": "r0:fraction_above@0.125"})
+    assert "whose error is above 12.5%," in said, "of 12% more clients have a larger error"
+
+
 def test_a_file_of_losses_speaks_of_losses_and_of_its_own_order():
     for one in (one for one in KINDS.values() if one["bound"].startswith(FILE)):
         said = statement(one)

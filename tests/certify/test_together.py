@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from terminal import certified, invoke
 
 import latecomer
 from latecomer.certify.together import Together
+from latecomer.certify.words import chance
 from latecomer.eval import InputError
 
 K = 20
@@ -87,6 +89,13 @@ def test_what_cannot_hold_together_is_zero_and_not_negative() -> None:
     found = certify(target=0.5, delta=0.3, alpha=0.5).together
     assert found.probability == 0.0
     assert "at least 0%" in found.line
+
+
+@given(st.floats(1e-9, 0.999) | st.integers(1, 99).map(lambda parts: 0.05 / parts))
+def test_the_printed_chance_is_never_above_one_less_delta(delta: float) -> None:
+    shown = Decimal(chance(delta).removesuffix("%"))
+    assert 100 - 100 * Decimal(delta) - Decimal("1e-4") < shown
+    assert shown <= 100 - 100 * Decimal(delta) + Decimal("1e-9")
 
 
 @given(st.lists(st.floats(1e-6, 0.999), min_size=2, max_size=9))

@@ -401,3 +401,22 @@ def test_a_rule_that_a_client_voids_names_it_and_what_the_default_gives(
     for rule, each in ((entry, scores[:-1]), (survived, scores)):
         quiet = issue_certificates(rule, {predictor: {WHOLE: each}}, drawn=drawn, classes="all")
         assert not any("largest loss" in fact["text"] for fact in quiet.facts)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"rule": "fraction_above", "thresholds": (0.1234561, 0.1234562)},
+        {"rule": "kl_ball", "radii": (0.1234561, 0.1234562)},
+    ],
+    ids=["thresholds", "radii"],
+)
+def test_what_differs_in_the_seventh_digit_is_named_apart(asked):
+    scores = [ClientScore(i, 20, 10, 1, 0.3) for i in range(30)]
+    entry = HeldOut(delta=0.05, **asked)
+    drawn = Drawn("iid", 60)
+    found = issue_certificates(
+        entry, {"deterministic": {WHOLE: scores}}, drawn=drawn, classes="all"
+    )
+    names = {row["bound"].partition("@")[2] for row in found.rows}
+    assert names == {"0.1234561", "0.1234562"}
