@@ -287,9 +287,14 @@ def _law(
     return _resampled(pilot)
 
 
+def _samples_of(k: int) -> int:
+    """Return how many samples of k clients are simulated."""
+    return next((n for most, n in _SIMULATED if k <= most), _SIMULATED_ABOVE)
+
+
 def _simulated(draws: _Draws, hopeless: float, k: int, seed: int) -> Array:
     """Draw samples of k clients, [S, k]; the first clients stay the same for many another k."""
-    shape = (k, next((n for most, n in _SIMULATED if k <= most), _SIMULATED_ABOVE))
+    shape = (k, _samples_of(k))
     scores = draws(np.random.default_rng(seed), shape)
     lost = np.random.default_rng([seed, 1]).random(shape) < hopeless
     return np.where(lost, 1.0, scores).T
@@ -486,8 +491,8 @@ def _remarks(planned: HoldOutPlan) -> Iterator[str]:
             " guess they are."
         )
     yield (
-        f"{_simulation_words(planned)} A wrong guess costs value, not truth: the certificate holds"
-        " whatever clients score."
+        f"{_simulation_words(planned)}{_known_to(planned)} A wrong guess costs value, not truth:"
+        " the certificate holds whatever clients score."
     )
 
 
@@ -515,6 +520,15 @@ def _simulation_words(planned: HoldOutPlan) -> str:
         "Simulated with Beta losses alone: none of these clients is hopeless (a loss of 1), and"
         " where some are it takes more clients (--hopeless .02: two of a hundred)."
     )
+
+
+def _known_to(planned: HoldOutPlan) -> str:
+    """Say how far simulated probabilities may be off: two deviations of an even chance."""
+    reached = [k for k in (planned.even_odds, planned.likely) if k is not None]
+    if not reached:
+        return ""
+    n = _samples_of(max(reached))
+    return f" The probabilities are shares of {n:,} simulated draws: give or take {n**-0.5:.2f}."
 
 
 def _reached_words(clients: int | None, planned: HoldOutPlan) -> str:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import latecomer
 from latecomer.bounds import blend, product, reference_price, reference_price_pool
 from latecomer.bounds.held_out.betting import seeded_orders
 from latecomer.bounds.held_out.blend import blend_refuses
@@ -105,6 +106,14 @@ def test_what_the_plan_asks_of_a_sample_is_whether_its_blend_is_at_most_the_targ
 
 
 @pytest.mark.slow
+def test_a_plan_says_how_well_its_probabilities_are_known():
+    for target, said in ((0.25, "1,000 simulated draws: give or take 0.03."), (0.19, None)):
+        found = latecomer.plan_hold_out(target, expect=0.17, sd=0.09, clients=60)
+        assert (found.likely is None) == (said is None)
+        for told in (" ".join(str(found).split()), found.in_full):
+            assert told.count("simulated draws") == told.count(said or "give or take")
+
+
 def test_hopeless_clients_take_more_clients_and_end_the_product():
     few = clients_to_hold_out(**ASKED, hopeless=0.02)
     assert few.likely > 2 * clients_to_hold_out(**PRODUCT).likely
