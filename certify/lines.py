@@ -10,6 +10,7 @@ from latecomer.certify.rule import RULES, best_of_rule
 from latecomer.certify.statements import LossCertificate, MeanLoss, NextClient
 from latecomer.certify.together import LossAnswers, together
 from latecomer.certify.topics import (
+    NO_PROOF,
     loss_statements,
     mean_sentence,
     next_note,
@@ -186,10 +187,12 @@ def _figures(proved: LossCertificate) -> Iterator[str]:
         )
         empty = "says nothing: the largest loss" if bool(proved.certificate.vacuous) else ""
         level = float(proved.certificate.delta_total)
-        yield _figure(whose, proved.certificate, level, empty)
+        proved_here = proved.certificate.rigorous
+        yield _figure(whose, proved.certificate, level, empty, proved=proved_here)
         if proved.others is not None:
             left = (pool or 0) - proved.n_clients
-            yield _figure(f"mean loss of the {left} not scored", proved.others, level, "")
+            whose = f"mean loss of the {left} not scored"
+            yield _figure(whose, proved.others, level, "", proved=proved_here)
     if proved.next_client is None:
         yield "  the whole pool was scored: there is no next client"
     else:
@@ -207,8 +210,10 @@ def _figures(proved: LossCertificate) -> Iterator[str]:
         yield from wrapped(voided_sentence(proved.voided))
 
 
-def _figure(about: str, bound: Certificate | float, level: float, empty: str) -> str:
-    said = empty or f"in {chance(level)} of draws"
+def _figure(
+    about: str, bound: Certificate | float, level: float, empty: str, *, proved: bool = True
+) -> str:
+    said = empty or f"{'' if proved else f'{NO_PROOF}: '}in {chance(level)} of draws"
     return f"  {about:<34} <= {shown_up(bound)}   {said}"
 
 

@@ -103,9 +103,12 @@ class Together:
     ----------
     levels : mapping of str to float
         Failure probability of each statement, by what it is about.
+    reason : str
+        Why some of them are no proofs; empty where all are.
     """
 
     levels: Mapping[str, float]
+    reason: str = ""
 
     @property
     def probability(self) -> float:
@@ -133,7 +136,10 @@ class Together:
         # Shared levels add up to delta but for rounding in the last place.
         least = min(math.floor(1e8 * self.probability + 1e-4) / 1e6, 99.999999)
         many = "Both" if len(self.levels) == 2 else f"All {len(self.levels)}"
-        return f"{many} together: with probability at least {least:.10g}% (1 less {self._spent()})."
+        sure = f"together: with probability at least {least:.10g}% (1 less {self._spent()})."
+        if self.reason:
+            return f"Not a proof here: {many.lower()} {sure} The reason: {self.reason}."
+        return f"{many} {sure}"
 
     def _spent(self) -> str:
         by_level: dict[float, list[str]] = {}
@@ -153,6 +159,7 @@ class Together:
             "levels": dict(self.levels),
             "probability": self.probability,
             "statement": self.line,
+            **({"rigorous": False, "reason": self.reason} if self.reason else {}),
         }
 
 
@@ -174,7 +181,13 @@ def together(certified: "LossAnswers") -> Together:
         levels["next clients of groups"] = alpha
     if certified.against is not None:
         levels |= {"difference of two models": delta, "share served worse": delta}
-    return Together(levels)
+    means = [one.certificate for one in (certified, *certified.groups.values())]
+    return Together(levels, unproven(*means))
+
+
+def unproven(*issued: Certificate | None) -> str:
+    """Say why the first of these certificates that is no proof is none; empty if all are."""
+    return next((one.reason for one in issued if one is not None and not one.rigorous), "")
 
 
 def n_statements(

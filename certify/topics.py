@@ -11,6 +11,7 @@ from latecomer.certify.populations import Shifted, no_shift
 from latecomer.certify.rule import Voided
 from latecomer.certify.sentences import FILE, statement
 from latecomer.certify.statements import LossCertificate
+from latecomer.certify.together import unproven
 from latecomer.certify.words import chance, count, exact, inward, rounded
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _ABOUT = {
 }
 _DISTANCES = {"kl": "KL(Q || P)", "tv": "TV(Q, P)", "chi2": "chi2(Q || P)"}
 _MOST_STEPS = 12
+NO_PROOF = "not a proof here"
+"""Stands beside a figure whose rule's proof is its author's."""
 
 
 class About(Protocol):
@@ -231,7 +234,8 @@ def of_ball(about: About, shifted: Shifted, radii: Sequence[float]) -> Iterator[
             shifted.radii, shifted.certificate.value.ravel().tolist(), strict=True
         ):
             shown = shown_up(value)
-            empty = "says nothing" if value >= shifted.certificate.loss_max else ""
+            empty = "" if shifted.certificate.rigorous else NO_PROOF
+            empty = "says nothing" if value >= shifted.certificate.loss_max else empty
             whose = _ABOUT[ball].format(exact(radius))
             full = sentence(exact(radius), shown, shift=radius != no_shift(ball))
             yield Said(whose, value, shown, empty, full)
@@ -242,7 +246,7 @@ def of_ball(about: About, shifted: Shifted, radii: Sequence[float]) -> Iterator[
 def _breaking(
     shifted: Shifted, radius: float, target: str, sentence: Callable[[str, str], str]
 ) -> Iterator[Said]:
-    group = shifted.ball == "subgroup"
+    group, proved = shifted.ball == "subgroup", shifted.certificate.rigorous
     about = (
         "smallest share of any group" if group else f"breaking radius, {_DISTANCES[shifted.ball]}"
     )
@@ -253,6 +257,8 @@ def _breaking(
         return
     shown = inward(radius, up=group)
     note = f"so far the mean loss is certified to stay below {target}"
+    if not proved:
+        note = f"{NO_PROOF}: {note}"
     yield Said(about, radius, shown, note, sentence(shown, target), sign=" =")
 
 
@@ -297,7 +303,9 @@ def groups(by: str, named: Mapping[str, LossCertificate], delta: float, alpha: f
     said = tuple(_group(name, one) for name, one in named.items())
     ended = {name: one.voided for name, one in named.items() if one.voided is not None}
     told = [f"{name}: {voided_sentence(one)}" for name, one in ended.items()]
-    closing = " ".join([f"Holds if: {GROUPS_OWN}.", *told]) if said else ""
+    reason = unproven(*(one.certificate for one in named.values()))
+    no_proof = [f"Of the means this is not a proof here. The reason: {reason}."] if reason else []
+    closing = " ".join([f"Holds if: {GROUPS_OWN}.", *no_proof, *told]) if said else ""
     return Topic("groups", heading, said, closing, assumes=True)
 
 

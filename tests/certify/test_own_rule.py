@@ -1,8 +1,10 @@
 """Rules of somebody's own, by file.py:name: simulated on the spot, or taken on trust."""
 
+import json
 import math
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from terminal import invoke
 
@@ -83,6 +85,26 @@ def test_a_rule_of_ones_own_certifies_and_says_what_is_known_of_it(folder):
         [2 * x for x in LOSSES], rule="hoeffding.py:bound", loss_max=2
     )
     assert float(scaled.certificate) == pytest.approx(2 * float(found.certificate))
+
+
+def test_what_stands_on_a_rule_of_ones_own_is_called_no_proof_wherever_it_is_said(folder):
+    frame = pd.DataFrame({"client": range(60), "loss": LOSSES, "site": ["x", "y"] * 30})
+    asked = {"by": "site", "shifts": {"kl": [0.1]}, "target": 0.9, "above": [0.5]}
+    own = latecomer.certify_losses(frame, rule="hoeffding.py:bound", **asked)
+    reason = "the proof of rule hoeffding.py:bound is its author's"
+    assert own.closing.startswith("Not a proof here: all 6 together: with probability at least")
+    assert own.closing.endswith(f" The reason: {reason}.")
+    told = own.to_dict()["together"]
+    assert (told["statement"], told["rigorous"], told["reason"]) == (own.closing, False, reason)
+    lines = str(own).splitlines()
+    for about in ("mean loss of new clients", "mean loss, KL(Q || P)", "breaking radius"):
+        (figure,) = [line for line in lines if line.startswith(f"  {about}")]
+        assert "not a proof here" in figure
+    by = latecomer.losses(frame, rule="hoeffding.py:bound").by("site")
+    assert f"Of the means this is not a proof here. The reason: {reason}." in str(by)
+    proved = latecomer.certify_losses(frame, **asked)
+    for said in (str(proved), proved.in_full, json.dumps(proved.to_dict()["together"])):
+        assert "proof" not in said
 
 
 def test_a_rule_that_promises_too_much_is_refused_with_the_figures(folder):
