@@ -154,6 +154,15 @@ def left_out_said(certificate: Certificate) -> str:
     return f"{of_no_pool(int(left_out))}." if left_out else ""
 
 
+def not_scored(left: int, pool: str) -> str:
+    """Name the clients of a pool that were not scored.
+
+    >>> not_scored(1, "them")
+    'the 1 client of them that was not scored'
+    """
+    return f"the {count(left, 'client')} of {pool} that {'was' if left == 1 else 'were'} not scored"
+
+
 def left_for_others(certificate: Certificate) -> str:
     """Say what a pool's certificate leaves for those not scored, and who is not in the pool."""
     told = []
@@ -161,8 +170,8 @@ def left_for_others(certificate: Certificate) -> str:
     if others is not None:
         left = int(certificate["pool"]) - int(certificate["n_clients"])
         told.append(
-            f"For the {count(left, 'client')} of them that were not scored, by themselves, it "
-            f"leaves a mean of at most {magnitude(others)} as measured on theirs."
+            f"For {not_scored(left, 'them')}, by themselves, it leaves a mean of at most "
+            f"{magnitude(others)} as measured on theirs."
         )
     return " ".join([*told, left_out_said(certificate)]).strip()
 

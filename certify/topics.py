@@ -9,7 +9,7 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.certify.further_statements import GROUPS_OWN, Compared, Step
 from latecomer.certify.populations import Shifted, no_shift
 from latecomer.certify.rule import Voided
-from latecomer.certify.sentences import FILE, statement
+from latecomer.certify.sentences import FILE, not_scored, statement
 from latecomer.certify.statements import LossCertificate
 from latecomer.certify.together import unproven
 from latecomer.certify.words import chance, count, exact, inward, rounded
@@ -165,12 +165,8 @@ def _orders(proved: "About | LossCertificate | MeanLoss") -> dict[str, Any]:
 
 def _left(proved: "LossCertificate | MeanLoss", others: float) -> str:
     left = (proved.pool_size or 0) - proved.n_clients
-    whom = "the 1 client" if left == 1 else f"the {left} clients"
-    mean = shown_up(others)
-    return (
-        f"For {whom} of the pool that were not scored it leaves a mean of at most {mean}"
-        " as measured on theirs"
-    )
+    whom = not_scored(left, "the pool")
+    return f"For {whom} it leaves a mean of at most {shown_up(others)} as measured on theirs"
 
 
 def statement_rows(certified: "LossAnswers") -> list[dict[str, Any]]:
