@@ -130,10 +130,13 @@ def score_clients(
 
 
 def _check(predictor: Any, clients: Any, loss: Any, pool_size: int | None) -> None:
-    if not callable(predictor):
-        raise InputError(f"predictor must be a function, got {type(predictor).__name__}")
-    if loss is not None and not callable(loss):
-        raise InputError(f"loss must be a function, got {type(loss).__name__}")
+    for name, given in (("predictor", predictor), *([] if loss is None else [("loss", loss)])):
+        if isinstance(given, type):
+            raise InputError(
+                f"{name} must be a function or an instance, got class {given.__name__}"
+            )
+        if not callable(given):
+            raise InputError(f"{name} must be a function, got {type(given).__name__}")
     if not isinstance(clients, Mapping):
         kind = type(clients).__name__
         raise InputError(f"clients must be a mapping of client to (support, query), got {kind}")

@@ -199,6 +199,13 @@ class Frozen:
     patterns: tuple[str, ...]
     weights: Mapping[str, Tensor]
 
+    def __post_init__(self) -> None:
+        """Refuse one name in the place of several, whose letters would be taken for patterns."""
+        if isinstance(self.patterns, str):
+            raise UnfitError(
+                f"patterns must be a tuple of names, as ({self.patterns!r},), got {self.patterns!r}"
+            )
+
     def __call__(self, input_shape: tuple[int, ...], n_out: int) -> Any:
         """Make the net, with the weights in their places.
 

@@ -226,10 +226,8 @@ def make_task(
     >>> make_task(input_shape=(3, 32, 32), n_classes=10).n_parameters
     121182
     """
-    _check_made_of(input_shape, n_classes, dtype)
-    size = dict(hypernetwork or {})
-    for key in sorted(set(size) - {"hidden", "width", "spectral"}):
-        raise ValueError(f"hypernetwork takes hidden, width and spectral, got hypernetwork.{key}")
+    _check_made_of(input_shape, n_classes, vocabulary, dtype)
+    size = _size_of(hypernetwork)
     return Task(
         n_classes=n_classes,
         **_encoder(encoder),
@@ -239,13 +237,24 @@ def make_task(
     )
 
 
-def _check_made_of(input_shape: Any, n_classes: Any, dtype: Any) -> None:
+def _check_made_of(input_shape: Any, n_classes: Any, vocabulary: Any, dtype: Any) -> None:
     """Refuse what no net can be built from."""
     _check_whole("n_classes", n_classes, 2)
+    _check_whole("vocabulary", vocabulary, 0)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ValueError(f"dtype must be a floating type of torch, got dtype={dtype!r}")
-    if not isinstance(input_shape, Iterable):
+    if not isinstance(input_shape, Iterable) or isinstance(input_shape, str):
         raise ValueError(f"input_shape must be (D,) or (C, H, W), got input_shape={input_shape!r}")
+
+
+def _size_of(hypernetwork: Any) -> dict[str, Any]:
+    """Return what is said of the size of hypernetworks."""
+    if not isinstance(hypernetwork, Mapping | None):
+        raise ValueError(f"hypernetwork must be a mapping, got hypernetwork={hypernetwork!r}")
+    size = dict(hypernetwork or {})
+    for key in sorted(set(size) - {"hidden", "width", "spectral"}):
+        raise ValueError(f"hypernetwork takes hidden, width and spectral, got hypernetwork.{key}")
+    return size
 
 
 def _encoder(encoder: str | own_nets.Make) -> dict[str, Any]:

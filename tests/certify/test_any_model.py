@@ -195,12 +195,18 @@ PAIR = ((X[:4], Y[:4]), (X[4:6], Y[4:6]))
         ({"a": PAIR}, {"loss": lambda p, y: 0.5}, "shape (2,), got shape ()"),
         ({"a": PAIR}, {"loss": lambda p, y: p - 1}, "losses must lie in [0, 1], got -1"),
         ({"a": PAIR}, {"loss": lambda p, y: p * np.nan}, "losses must lie in [0, 1], got nan"),
+        ({"a": PAIR}, {"loss": dict}, "loss must be a function or an instance, got class dict"),
         ({"a": PAIR}, {"rule": "prodct"}, "did you mean 'product'?"),
         ({"a": PAIR}, {"delta": 2.0}, "delta must lie strictly between 0 and 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(clients, options, said, refusal) -> None:
     assert said in refusal(certify_predictor, zeros, clients, **options)
+
+
+def test_a_class_is_no_predictor_before_it_is_made(refusal) -> None:
+    said = "predictor must be a function or an instance, got class Predictor"
+    assert said in refusal(certify_predictor, type("Predictor", (), {"__call__": zeros}), CLIENTS)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,11 @@ def test_what_cannot_be_frozen(
     assert "\n" not in str(caught.value)
 
 
+def test_one_name_is_no_sequence_of_letters() -> None:
+    with pytest.raises(ValueError, match=r"^patterns must be .*, as \('body',\), got 'body'"):
+        Frozen(Body, "body", weights())  # type: ignore[arg-type]
+
+
 class Tied(nn.Module):
     def __init__(self, input_shape: tuple[int, ...], n_out: int) -> None:
         super().__init__()
