@@ -100,16 +100,16 @@ class Dataset:
         if self.vocabulary:
             taken = f"{shape} tokens each, from 0 to {self.vocabulary - 1}"
         elif self.feature_names:
-            taken = f"{len(self.feature_names)} features ({_listed(self.feature_names)})"
+            taken = f"{len(self.feature_names)} features ({listed(self.feature_names)})"
         numbered = tuple(map(str, range(self.n_classes)))
         unnamed = not self.class_names or self.class_names == numbered
-        classes = f"0 to {self.n_classes - 1}" if unnamed else _listed(self.class_names)
+        classes = f"0 to {self.n_classes - 1}" if unnamed else listed(self.class_names)
         known = f"{self.n_classes} classes ({classes})" if self.n_classes > 1 else "1 class"
         lines = [f"{self.name}: {len(self)} samples{whose}, {taken}, {known}"]
         if self.group:
             sizes = Counter(self.group)
-            listed = _listed(tuple(f"{name} {sizes[name]}" for name in sorted(sizes)))
-            lines.append(f"clients by {self.group_column}: {listed}")
+            own = [f"{name} {sizes[name]}" for name in sorted(sizes)]
+            lines.append(f"clients by {self.group_column}: {listed(own)}")
         return [*lines, *self.notes]
 
     def copies(self) -> dict[str, int]:
@@ -186,7 +186,17 @@ class Dataset:
         return target
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def unowned(left_out: int, total: int) -> str:
+    """Say how many samples no client holds.
+
+    >>> unowned(2, 1000)
+    '2 of 1,000 samples belong to no client: left out'
+    """
+    return f"{left_out:,} of {total:,} samples belong to no client: left out"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name the first of them."""
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
 

@@ -17,7 +17,13 @@ from latecomer.eval.datasets.columns import (
     from_columns,
     refuse_regression,
 )
-from latecomer.eval.datasets.dataset import Dataset, in_mapped_groups, make_dataset
+from latecomer.eval.datasets.dataset import (
+    Dataset,
+    in_mapped_groups,
+    listed,
+    make_dataset,
+    unowned,
+)
 from latecomer.eval.datasets.pictures import channels_first, pictures
 from latecomer.reading.ids import spelling
 
@@ -36,7 +42,7 @@ def from_samples(
     """Make a data set from a map-style Dataset: any object with ``len()`` and ``source[i]``.
 
     Samples are ``(x, y)``, or ``(x, y, client)`` where ``client`` is not given: the client of each
-    sample, or each client's sample numbers (other samples are left out). A sample of another form,
+    sample, or each client's sample numbers (``notes`` count the others). A sample of another form,
     or that differs when it is read again, is refused.
     """
     if not _is_sequence(source):
@@ -67,6 +73,7 @@ def from_samples(
         class_names=class_names,
         provenance=provenance,
         tokens=tokens,
+        notes=() if owners is None else _left_out(client, owners, count),
     )
 
 
@@ -95,6 +102,16 @@ def _owners(client: Any, count: int) -> dict[int, Any]:
                 )
             owners[number] = one
     return owners
+
+
+def _left_out(client: Any, owners: Mapping[int, Any], count: int) -> tuple[str, ...]:
+    """Say how many samples no client holds, and which clients hold none."""
+    notes = [unowned(count - len(owners), count)] if count > len(owners) else []
+    held = set(owners.values())
+    empty = [str(one) for one in client if one not in held] if isinstance(client, Mapping) else []
+    if empty:
+        notes.append(f"left out, clients without samples: {listed(empty)}")
+    return tuple(notes)
 
 
 def _sample(source: Any, row: int, parts: int) -> tuple[Any, ...]:
@@ -136,7 +153,7 @@ label : str; optional
     For a table: column of the labels, ``label`` unless given.
 client : str, sequence or mapping; optional
     A table's column of clients, ``client`` unless given; a map-style Dataset's client of each
-    sample, or ``{client: sample numbers}`` (others are left out); none for a mapping.
+    sample, or ``{client: sample numbers}`` (``notes`` count the others); none for a mapping.
 features : str or sequence of str; optional
     For a table: columns of numbers or vectors; unless given all others that have a name and do not
     number the rows.
@@ -195,7 +212,7 @@ def clients_from(
         For a table, as in :func:`~latecomer.eval.datasets.columns.from_columns`.
     client : str, sequence or mapping, optional
         A table's column, ``client`` unless given; a map-style Dataset's client of each sample, or
-        ``{client: sample numbers}`` (others are left out).
+        ``{client: sample numbers}`` (``notes`` count the others, which are left out).
     group : str or mapping, optional
         Groups of clients: a table's column, or ``{client: group}``.
     tokens : bool

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latecomer.errors import InputError
-from latecomer.eval.datasets.dataset import Dataset, as_reals, make_dataset
+from latecomer.eval.datasets.dataset import Dataset, as_reals, make_dataset, unowned
 from latecomer.eval.datasets.pictures import channels_first, check_layout
 from latecomer.eval.datasets.reader import Reader, given_folder, read_bytes, reading, require_file
 from latecomer.eval.datasets.readers.cifar import read_cifar10, read_cifar100
@@ -78,7 +78,7 @@ def read_fl_bench(
     if (part == 1).any():
         notes.append(f"{int((part == 1).sum()):,} validation samples joined the training samples")
     if len(y) > len(rows):
-        notes.append(f"{len(y) - len(rows):,} of {len(y):,} samples belong to no client: left out")
+        notes.append(unowned(len(y) - len(rows), len(y)))
     tested = part == 2
     by_sample = bool(np.intersect1d(client[tested], client[~tested]).size)
     with reading(folder, "data.path"):

@@ -175,6 +175,17 @@ def test_one_content_hash_of_objects(folder):
     assert {data.content_hash for data in found} == {hash_of_npz(folder)}
 
 
+def test_what_a_client_index_leaves_out_is_counted():
+    samples, own = [(x, y) for x, y in zip(PIXELS, LABELS, strict=True)], {"b": [0, 3], "a": [1]}
+    found = clients_from(samples, client={**own, "c": [], "d": []})
+    n = len(samples)
+    assert found.told()[1:] == [
+        f"{n - 3} of {n} samples belong to no client: left out",
+        "left out, clients without samples: c, d",
+    ]
+    assert clients_from(samples, client=list(SITES)).notes == ()
+
+
 def test_one_content_hash_of_a_hugging_face_object(folder):
     given = hugging(folder)
     for one in (given, given.with_format("torch")):
