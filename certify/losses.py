@@ -13,7 +13,14 @@ from latecomer.bounds.certificate import Certificate
 from latecomer.bounds.checks import failure_probability, flag
 from latecomer.certify.arguments import ASKED, LOSSES, Shown, Stated, told_in_full
 from latecomer.certify.rule import DEFAULT_RULE
-from latecomer.certify.sample import Sample, check_options, drawn_seed, sampled, several
+from latecomer.certify.sample import (
+    Sample,
+    check_options,
+    drawn_seed,
+    has_order,
+    sampled,
+    several,
+)
 from latecomer.certify.statements import (
     LossCertificate,
     MeanLoss,
@@ -493,7 +500,7 @@ def _read(
     alpha: float = 0.1,
 ) -> Losses:
     """Check what is asked, then read; one draw of orders serves all that is asked of the losses."""
-    ordered = order is not None or (isinstance(source, LossTable) and bool(source.order))
+    ordered = has_order(source, order)
     chosen = check_options(
         rule,
         best_of,

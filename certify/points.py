@@ -322,7 +322,7 @@ def score_points(
         equal bins.
     by, order : str, optional
         Columns, as for :func:`~latecomer.certify.losses.certify_losses`, which is to be given the
-        same.
+        same ``by``; the order it takes from the table.
 
     Returns
     -------

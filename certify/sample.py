@@ -116,11 +116,16 @@ def sample_of(
 ) -> Sample:
     """Read losses and check what is asked of them; without a seed orders are drawn afresh."""
     asked: dict[str, Any] = {"pool_size": pool_size, "loss_max": loss_max, "seed": seed}
-    ordered = order is not None or (isinstance(losses, LossTable) and bool(losses.order))
+    ordered = has_order(losses, order)
     chosen = check_options(rule, best_of, delta=delta, ordered=ordered, trust=trust, **asked)
     table = read_losses(losses, loss_max=float(loss_max), order=order)
     drawn = drawn_seed(seed, ordered=bool(table.order))
     return sampled(table, chosen, float(loss_max), pool_size, drawn, trust=trust)
+
+
+def has_order(losses: Source, order: Order | None) -> bool:
+    """Whether the order in which the clients were drawn is given, or the table has one already."""
+    return order is not None or (isinstance(losses, LossTable) and bool(losses.order))
 
 
 def sampled(

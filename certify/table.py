@@ -389,8 +389,8 @@ def read_losses(
         CSV file (UTF-8, comma-separated, a header), JSON (records, columns, or client: loss),
         Parquet or DataFrame with the columns ``client``, ``loss`` and optionally ``weight``, other
         columns ignored; a file's bytes; records, columns or client -> loss as Python objects; a
-        series, or one loss a client. A ``LossTable`` is returned unchanged: groups and order must
-        have been read with it.
+        series, or one loss a client. A ``LossTable`` is returned unchanged, with its own order and
+        groups; ``by`` and ``order`` may name them again.
     loss_max : float
         Largest possible loss.
     by : str, optional

@@ -4,6 +4,7 @@ import json
 import math
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -576,3 +577,12 @@ def test_a_blend_that_takes_seconds_says_so_first(monkeypatch, caplog):
 def test_a_certificate_holds_no_losses() -> None:
     made = certify_losses([0.1] * 30, rule="wsr_averaged").to_dict()
     assert refusal(json.dumps(made).encode()).endswith("holds a certificate, no losses")
+
+
+def test_a_table_brings_the_order_in_which_its_clients_were_drawn() -> None:
+    given = [0.05 * (i % 7) for i in range(30)]
+    table = read_losses(given, loss_max=1.0, order=[(7 * i) % 30 for i in range(30)])
+    for rule in ("wsr", "blend"):
+        found, again = (latecomer.losses(table, rule=rule).mean() for _ in range(2))
+        assert found.in_order
+        assert (found.seed, str(found)) == (again.seed, str(again))
