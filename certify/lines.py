@@ -123,7 +123,7 @@ def _orders(proved: LossCertificate) -> str:
         return "along the order in which the clients were drawn"
     if proved.in_order:
         return f"{proved.orders} fixed permutations of the order in which the clients were drawn"
-    return f"{proved.orders} orders of the losses drawn afresh"
+    return f"{proved.orders} orders of the losses drawn at random"
 
 
 def _margin(proved: LossCertificate | MeanLoss) -> str:

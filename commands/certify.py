@@ -278,8 +278,10 @@ def _show(
     long: bool,
     as_json: bool,
 ) -> None:
+    page = []
     if report is not None:
-        certified.report(report, source="standard input" if file == "-" else str(file))
+        made_of = "standard input" if file == "-" else str(file)
+        page = [f"Page: {certified.report(report, source=made_of)}"]
     if as_json:
         sets = {} if made is None else {"sets": made.to_dict()}
         typer.echo(json.dumps(certified.to_dict() | sets, indent=2, allow_nan=False))
@@ -288,7 +290,7 @@ def _show(
     of_sets = [] if made is None else made.lines()
     if not long:
         of_sets = [part for line in of_sets for part in wrapped(line, further="    ")]
-    typer.echo("\n".join([told, *of_sets]))
+    typer.echo("\n".join([*page, told, *of_sets]))
 
 
 def _certified_sum(given: Mapping[str, Any]) -> bool:

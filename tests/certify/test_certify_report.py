@@ -32,7 +32,9 @@ def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def page_of(*arguments: str) -> tuple[str, str]:
     shown = certified(*arguments, "--report", "out/page.html")
-    return Path("out/page.html").read_text("utf-8"), shown
+    first, _, rest = shown.partition("\n")
+    assert first == "Page: out/page.html"
+    return Path("out/page.html").read_text("utf-8"), rest
 
 
 def words(page: str) -> str:

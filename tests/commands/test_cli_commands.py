@@ -174,7 +174,7 @@ def test_certify_on_five_clients(five: str) -> None:
     assert text("certify", five, "--seed", "1", "--long").splitlines() == [
         "5 clients, mean loss 0.092 (sd 0.079)",
         "Plan, to be fixed before the first loss is seen: rule blend, delta 0.05, alpha 0.1, 256"
-        " orders of the losses drawn afresh.",
+        " orders of the losses drawn at random.",
         "  mean loss of clients like these    <= 0.503   blend of the product rule and bets over"
         " drawn orders; margin 0.411, least margin for equal scores 0.409",
         "  by 256 orders drawn with --seed 1, sd 0 over such draws",
@@ -234,7 +234,7 @@ def test_certify_options(five: str) -> None:
     assert found["certificate"]["name"] == "product_wor_averaged"
     assert (found["orders"], found["seed"]) == (256, 3)
     told = text(*pooled, "--seed", "3", "--long")
-    assert "256 orders of the losses drawn afresh, a pool of 50 clients" in told
+    assert "256 orders of the losses drawn at random, a pool of 50 clients" in told
     assert "by 256 orders drawn with --seed 3, sd " in told
     left = rounded(found["others"], decimals=3, up=True)
     assert f"mean loss of the 45 not scored     <= {left}" in told
