@@ -29,6 +29,7 @@ from latecomer.eval.runs.lock import Watch
 from latecomer.eval.runs.stopping import signals_interrupt
 from latecomer.eval.runs.tally import Event, Failure, Tally
 from latecomer.eval.settings.cell import RouteSettings, federation_settings
+from latecomer.eval.settings.study_sections import ModelSettings
 from latecomer.eval.splits.registry import SPLITS
 from latecomer.eval.splits.split import Split
 from latecomer.eval.studies.cells import Cell
@@ -369,6 +370,30 @@ def _chosen_told(study: Study, network: str, trained: "Trained") -> Iterator[str
         yield f"auto: {', '.join(chosen)}"
 
 
+def _unread_told(study: Study, trained: "Trained") -> Iterator[str]:
+    """Say which networks that are given not all methods read; those from outside may read any."""
+    from latecomer.models.families.described_clients import DescribedClients
+    from latecomer.models.families.embedded_clients import EmbeddedClients
+    from latecomer.models.families.generated_clients import GeneratedClients
+    from latecomer.models.methods import METHODS
+
+    with_encoder = (GeneratedClients,)
+    with_hypernetwork = (GeneratedClients, DescribedClients, EmbeddedClients)
+    for key, families in (("encoder", with_encoder), ("hypernetwork", with_hypernetwork)):
+        if getattr(study.model, key) == ModelSettings.model_fields[key].default:
+            continue
+        outside = {entry.label for entry in study.methods if entry.name not in METHODS}
+        reading = [
+            label
+            for label, (method, _) in trained.items()
+            if isinstance(method, families) or (label in outside and method.needs_training)
+        ]
+        if not reading:
+            yield f"warning: model.{key} is read by no method of the study"
+        elif len(reading) < len(trained):
+            yield f"model.{key} is read by {', '.join(reading)} alone"
+
+
 def _fitting(study: Study, federation: "Federation", index: int) -> "tuple[Method, Task]":
     """Return one of the study's methods and its task; refuse what could not be trained or serve."""
     from latecomer.eval.training.setup import rehearse, task_of, try_given
@@ -434,6 +459,7 @@ def _prepare(study: Study) -> _Prepared:
         [
             *federation.dataset.told(),
             *_chosen_told(study, network, trained),
+            *_unread_told(study, trained),
             *_clients_told(split, points, held),
         ]
     )
