@@ -57,6 +57,12 @@ def _as_label(value: Any) -> Any:
     return str(value) if whole else value
 
 
+def _one_line(value: str) -> str:
+    if value.splitlines() != [value]:
+        raise ValueError("must be one line")
+    return value
+
+
 def _auto_or_size(value: Any) -> Any:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if value != "auto" and not (whole and value >= 1):
@@ -101,6 +107,7 @@ Name = Annotated[
     Legal("letters, digits, _, . and -"),
 ]
 Text = Annotated[str, StringConstraints(min_length=1)]
+OneLine = Annotated[Text, AfterValidator(_one_line)]
 Label = Annotated[Text, BeforeValidator(_as_label)]
 
 

@@ -23,6 +23,7 @@ from latecomer.eval.schema import (
     CountFromZero,
     Name,
     Number,
+    OneLine,
     Positive,
     Seed,
     Settings,
@@ -211,7 +212,7 @@ class MethodSettings(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
-    label: Text | None = None
+    label: OneLine | None = None
     bounds: Bounds | None = None
     serving: Serving | None = None
 

@@ -359,6 +359,8 @@ def test_files_of_a_run_are_no_links_to_what_is_read(tmp_path):
         ("-", "--out must be a folder, got '-'; a folder of that name is ./-"),
         ("file", "--out must be a folder, file is a file"),
         ("file/inside", "--out: 'file/inside' cannot be written: Not a directory"),
+        ("dangling", "--out must lie in a folder, dangling is a link to nothing"),
+        ("dangling/a/b", "--out must lie in a folder, dangling is a link to nothing"),
         ("source/inside", "--out must lie outside of source, which is only read"),
         ("link/deep/inside", "--out must lie outside of source, which is only read"),
         ("source", "--out must lie outside of source, which is only read"),
@@ -369,6 +371,7 @@ def test_a_folder_to_write_is_none_that_is_read(tmp_path, monkeypatch, path, say
     Path("file").write_text("")
     Path("source").mkdir()
     Path("link").symlink_to("source")
+    Path("dangling").symlink_to("nowhere")
     output_folder("--out", "source-reissued", Path("source"))
     with pytest.raises(InputError, match=f"^{re.escape(says)}"):
         output_folder("--out", path, Path("source"))

@@ -277,6 +277,10 @@ def test_a_path_that_leads_nowhere(tmp_path):
         (SMALL.replace("methods", "methds"), "methds is no setting; did you mean methods?"),
         (SMALL.replace("kind: by_class, ", ""), "split.kind must be given"),
         (SMALL.replace(", classes_per_client: 2", ""), "split.classes_per_client must be given"),
+        (
+            SMALL.replace("[fedavg]", '[{name: fedavg, label: "a\\nb"}]'),
+            "methods.0.label: must be one line, got 'a\\nb'",
+        ),
         (SMALL.replace("[fedavg]", "[{label: x}]"), "methods.0.name must be given"),
         (SMALL.replace("clients: 20", "clients: 3.5"), "split.clients: must be a valid integer"),
     ],
