@@ -7,7 +7,9 @@ import io
 import os
 import re
 import secrets
+import shutil
 import stat
+import tempfile
 import uuid
 from collections.abc import Iterator
 from functools import cache
@@ -205,6 +207,43 @@ def _remove_drafts(target: Path, handle: int) -> None:
             with contextlib.suppress(OSError), open(entry.path, "r+b") as draft:
                 lock_file(draft.fileno(), wait=False)
                 os.unlink(entry.path)
+
+
+@contextlib.contextmanager
+def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """Make a folder that is there while the block runs; those of killed processes are removed."""
+    remove_abandoned(parent, prefix)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f"{prefix}{_mark()}-", dir=parent))
+        held = (folder / _HELD).open("wb")
+        with contextlib.suppress(OSError):
+            lock_file(held.fileno(), wait=True)
+        if folder.exists():
+            break
+        held.close()  # before it was locked, another process took it for one left behind
+    with held:
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+_HELD = ".held"
+"""File in a folder of `own_folder` that is locked while its process lives."""
+
+
+def remove_abandoned(parent: Path, prefix: str) -> None:
+    """Remove our own folders of `own_folder` whose processes, of this machine, were killed."""
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            here = entry.name.startswith(f"{prefix}{_mark()}-")
+            if not here or not entry.is_dir(follow_symlinks=False):
+                continue
+            # Held, not yet locked by who makes it, or removed by somebody faster: it stays.
+            with contextlib.suppress(OSError), open(f"{entry.path}/{_HELD}", "r+b") as held:
+                if os.fstat(held.fileno()).st_uid == getattr(os, "geteuid", int)():
+                    lock_file(held.fileno(), wait=False)
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 @contextlib.contextmanager

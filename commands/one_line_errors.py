@@ -20,6 +20,7 @@ from latecomer.extras import advice
 from latecomer.files import at_home
 
 _LONG, _SHORT = 500, 60
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _HOME = re.compile(r"(?s)(?<=^--)([\w-]+=)(~.*)$")
 # Typer carries its own copy of click or imports the installed one; this finds the one in use.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -166,4 +167,6 @@ def _absent(error: ModuleNotFoundError) -> str:
 
 def _system(error: OSError) -> str:
     cause = error.strerror or str(error)
-    return f"{error.filename}: {cause}" if error.filename else cause
+    # Files that are written name themselves.
+    where = error.filename or ("standard output" if error.errno in _FULL else "")
+    return f"{where}: {cause}" if where else cause

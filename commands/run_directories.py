@@ -21,6 +21,7 @@ from latecomer.checks import texts_in
 from latecomer.commands.render import duration, show_json, show_table
 from latecomer.errors import InputError
 from latecomer.eval.runs.cell_directory import CellStatus, RunStatus, is_done, run_status
+from latecomer.eval.runs.lock import LOCKS
 from latecomer.extras import version_of
 from latecomer.files import write_atomic
 
@@ -182,7 +183,8 @@ def _passing(place: Path) -> bool:
 
     It is another run's, and may be gone when it is to be read, or left by one that was killed.
     """
-    return any(part == "checkpoints" or part.startswith((".", "lock.")) for part in place.parts)
+    passing = ("checkpoints", ".*", LOCKS)
+    return any(fnmatch(part, pattern) for part in place.parts for pattern in passing)
 
 
 def _code() -> Iterator[tuple[str, bytes]]:

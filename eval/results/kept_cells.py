@@ -1,18 +1,18 @@
 """A run's directory, its rows and cells: as a run leaves them, or packed where it is kept."""
 
 import atexit
+import contextlib
 import json
 import lzma
-import shutil
 import tarfile
 from functools import cache
 from pathlib import Path, PurePosixPath
-from tempfile import mkdtemp
+from tempfile import gettempdir
 from typing import Any
 
 from latecomer.checks import short
 from latecomer.errors import InputError
-from latecomer.files import at_home
+from latecomer.files import at_home, own_folder
 from latecomer.reading.delimited import text_of
 from latecomer.reading.yaml_text import read_mapping
 
@@ -124,8 +124,9 @@ def packed_cells(directory: Path) -> Path | None:
 @cache
 def _unpacked(archive: Path, written: int, size: int) -> Path:
     """Write an archive's regular files below ``cells``, and nothing else, to a new folder."""
-    folder = Path(mkdtemp(prefix="latecomer-cells-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    unpacked = contextlib.ExitStack()
+    folder = unpacked.enter_context(own_folder(Path(gettempdir()), "latecomer-cells-"))
+    atexit.register(unpacked.close)
     try:
         with tarfile.open(archive, "r:xz") as packed:
             for member in packed:

@@ -22,7 +22,7 @@ from latecomer.eval.results.kept_cells import (
     rows_file,
     run_folder,
 )
-from latecomer.eval.runs.lock import STALE_AFTER, owner_of
+from latecomer.eval.runs.lock import LOCKS, STALE_AFTER, owner_of
 from latecomer.files import write_atomic
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ def _silence(place: Path) -> str:
     For the reader alone, since clocks may differ: a run watches whether the lock's number moves.
     """
     try:
-        newest = max(path.stat().st_mtime for path in place.glob("lock.*"))
+        newest = max(path.stat().st_mtime for path in place.glob(LOCKS))
     except (OSError, ValueError):
         return ""
     seconds = time.time() - newest

@@ -9,12 +9,10 @@ import contextlib
 import json
 import os
 import platform
-import shutil
 import signal
 import socket
 import sys
 import sysconfig
-import tempfile
 import time
 import uuid
 from collections import deque
@@ -30,7 +28,10 @@ from latecomer.eval.runs.cell_directory import is_done, last_entry
 from latecomer.eval.runs.executor import ONE_THREAD, Report, Retries, end, threads_of_a_cell
 from latecomer.eval.runs.job import Ending, Job, attempt
 from latecomer.eval.runs.stopping import STOPPING, stop_on_signals
+from latecomer.files import own_folder
 
+BOARDS = ".workers-"
+"""How the names of boards begin."""
 _LATE_FILE = 10.0  # seconds that a shared file system may take to show a new file
 _PACKAGES = ("latecomer", "torch", "numpy")
 
@@ -117,12 +118,10 @@ class Board:
 @contextlib.contextmanager
 def board_in(run: Path) -> Iterator[Board]:
     """Make a board in a run directory, and remove it at the end."""
-    board = Board(Path(tempfile.mkdtemp(prefix=".workers-", dir=run)), uuid.uuid4().hex)
-    try:
+    with own_folder(run, BOARDS) as folder:
+        board = Board(folder, uuid.uuid4().hex)
         (board.folder / "token").write_text(board.token, "utf-8")
         yield board
-    finally:
-        shutil.rmtree(board.folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)

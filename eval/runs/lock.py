@@ -107,7 +107,9 @@ def _runs(pid: int, started: int) -> bool:
 
 BEAT_EVERY = 5.0
 STALE_AFTER = 60.0
-_NAME = re.compile(r"lock\.(\d+)")
+LOCKS = "lock.*"
+"""What the names of locks look like."""
+_NAME = re.compile(re.escape(LOCKS).replace(r"\*", r"(\d+)"))
 _TRIES = 20
 _IN_TURN = 0.05  # seconds between looks at a lock that is held for moments
 
@@ -119,7 +121,7 @@ class HeldError(RuntimeError):
 def owner_of(folder: Path) -> Owner | None:
     """Return who holds a cell, dead or alive; None when nobody does."""
     number = max(_numbers(folder), default=None)
-    return None if number is None else _read(folder / f"lock.{number}")
+    return None if number is None else _read(folder / _named(number))
 
 
 @contextlib.contextmanager
@@ -246,26 +248,30 @@ def _acquire(folder: Path, overrules: str) -> Lock:
     for attempt in range(_TRIES):
         numbers = _numbers(folder)
         top = max(numbers, default=0)
-        before = _read(folder / f"lock.{top}") if top else None
+        before = _read(folder / _named(top)) if top else None
         if top and before is None:
             continue  # released just now
         if before is not None and not (before.is_dead or before.token == overrules):
             raise HeldError(f"{before} is working on it")
-        path = folder / f"lock.{top + 1}"
+        path = folder / _named(top + 1)
         if not make_new(path, owner.line()):
             continue  # somebody else was faster: look who
         # Is only the dead owner's lock there besides?  If not, others have acted since the check.
-        after = _read(folder / f"lock.{top}") if top else None
+        after = _read(folder / _named(top)) if top else None
         expected = {*numbers, top + 1}
         if set(_numbers(folder)) == expected and (after and after.token) == (
             before and before.token
         ):
             for number in numbers:
-                (folder / f"lock.{number}").unlink(missing_ok=True)
+                (folder / _named(number)).unlink(missing_ok=True)
             return Lock(path, owner)
         path.unlink(missing_ok=True)
         time.sleep(0.01 * attempt * (1 + secrets.randbelow(4)))
     raise HeldError("several processes want it at once")
+
+
+def _named(number: int) -> str:
+    return LOCKS.replace("*", str(number))
 
 
 def _numbers(folder: Path) -> list[int]:

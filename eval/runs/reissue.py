@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -44,7 +45,7 @@ from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.r0_held_out import Drawn, issue_certificates
 from latecomer.eval.runs.cell_directory import seal, tidy
 from latecomer.eval.runs.directory import environment
-from latecomer.eval.runs.lock import held_in_turn
+from latecomer.eval.runs.lock import LOCKS, held_in_turn
 from latecomer.eval.scoring.scores import Scores, scores_of
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import novel_alike
@@ -281,7 +282,7 @@ def _copy_others(folder: Path, there: Source, issued: list[str]) -> list[str]:
     for place in sorted(cells_of(there.path).glob("*/done")):
         name = place.parent.name
         if name not in issued:
-            passing = shutil.ignore_patterns("checkpoints", "lock.*")
+            passing = shutil.ignore_patterns("checkpoints", LOCKS)
             shutil.copytree(place.parent, folder / "cells" / name, ignore=passing)
             added.append(name)
     index = there.path / "cells.json"
@@ -385,7 +386,7 @@ def reissue(
 def _refuse_taken(folder: Path) -> None:
     """Refuse a directory that holds anything but what such a call left that was ended early."""
     there = os.listdir(folder) if folder.is_dir() else []
-    held = [name for name in there if not name.startswith("lock.") and not name.endswith(".tmp")]
+    held = [name for name in there if not fnmatch(name, LOCKS) and not name.endswith(".tmp")]
     if held and (MARK not in held or "study.yaml" in held):
         raise InputError(f"{folder} is there already: certificates are re-issued to a new --out")
 

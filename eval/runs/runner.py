@@ -22,6 +22,7 @@ from latecomer.eval.runs.directory import (
     merge,
     write_environment,
 )
+from latecomer.eval.runs.elsewhere import BOARDS
 from latecomer.eval.runs.executor import Executor, cores_here
 from latecomer.eval.runs.job import Job
 from latecomer.eval.runs.local import LocalExecutor, refuse_to_start_again
@@ -38,7 +39,7 @@ from latecomer.eval.studies.loading import settled
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 from latecomer.extras import require
-from latecomer.files import at_home
+from latecomer.files import at_home, remove_abandoned
 
 if TYPE_CHECKING:
     from latecomer.eval.federation.groups import Federation
@@ -219,6 +220,7 @@ def _carry_out(
     workers: int | None,
 ) -> None:
     """Run the cells that are left, and merge the rows of all."""
+    remove_abandoned(tally.folder, BOARDS)
     # Several processes on one GPU only take turns: one process for each GPU.
     gpus = visible_gpus() if study.train.device else ()
     cores = max(len(gpus), 1) if study.train.device else cores_here()
@@ -261,7 +263,8 @@ def _told(tally: Tally) -> Iterator[None]:
             f"the same command continues in {tally.folder}"
         ) from None
     except OSError as error:
-        if isinstance(error, CannotWriteError) or not says_storage(error, tally.folder):
+        known = isinstance(error, CannotWriteError) or error is tally.unheard
+        if known or not says_storage(error, tally.folder):
             raise
         raise tally.cannot_write(error.strerror or str(error)) from error
 

@@ -81,6 +81,7 @@ class Tally:
         self._held: list[Job] = []
         self._on_event = on_event
         self._early: list[tuple[Job, str]] = []
+        self.unheard: OSError | None = None  # what kept who listens from it
 
     def plan(self, sources: Sequence[Path], *, retry_failed: bool) -> None:
         """Find out what is done, what failed and what there is to do."""
@@ -176,9 +177,12 @@ class Tally:
     def _tell(self, kind: Any, **about: Any) -> None:
         if self._on_event is not None:
             done = self.n_done + len(self.failures)
-            self._on_event(
-                Event(kind=kind, done=done, total=len(self.jobs), workers=self.workers, **about)
-            )
+            told = Event(kind=kind, done=done, total=len(self.jobs), workers=self.workers, **about)
+            try:
+                self._on_event(told)
+            except OSError as error:
+                self.unheard = error
+                raise
 
 
 def _about(job: Job) -> dict[str, Any]:

@@ -133,6 +133,7 @@ def test_closed_streams_stop_no_report(files, closed):
         ("bounds >&-", 0, ""),
         ("certify absent.csv >&-", 2, "latecomer: absent.csv: no such file\n"),
         ("certify absent.csv 2>&-", 2, ""),
+        ("bounds > /dev/full", 2, "latecomer: standard output: No space left on device\n"),
         ("certify - <&-", 2, "latecomer: standard input: the file is empty\n"),
     ],
 )

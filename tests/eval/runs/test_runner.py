@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ from latecomer.eval.runs import directory, runner, tally
 from latecomer.eval.runs.runner import run
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.loading import load_study
-from latecomer.files import write_changed
+from latecomer.files import own_folder, write_changed
 
 NET = """
 from math import prod
@@ -216,6 +217,36 @@ def test_interrupt_says_how_to_continue(double, study, tmp_path, log):
     result = run(study, out=out, **double("work"))
     assert (result.n_done, result.n_skipped) == (5, 2)
     assert log.read_text().count("\n") == 5
+
+
+def test_a_full_disk_of_who_listens_is_not_that_of_the_run(double, study, tmp_path):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def listen(event):
+        raise full
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        run(study, out=tmp_path / "out", on_event=listen, **double("work"))
+    assert caught.value is full
+
+
+def test_a_run_clears_away_what_a_killed_one_left(double, study, tmp_path):
+    out = tmp_path / "out"
+    kill = (
+        "import os, signal, sys; from pathlib import Path; from latecomer.files import own_folder\n"
+        "with own_folder(Path(sys.argv[1]), '.workers-') as folder:\n"
+        "    (folder / 'token').write_text('')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    run(study, out=out, **double("work"))
+    subprocess.run([sys.executable, "-c", kill, out], check=False)
+    (left,) = out.glob(".workers-*")
+    assert (left / "token").is_file()
+    (elsewhere := out / ".workers-0123abcd-made").mkdir()
+    with own_folder(tmp_path, ".workers-") as alive:
+        alive = alive.rename(out / alive.name)
+        run(study, out=out, **double("work"))
+        assert {*out.glob(".workers-*")} == {alive, elsewhere}
 
 
 def test_a_directory_with_another_study_is_refused_with_the_difference(double, study, tmp_path):
