@@ -23,11 +23,11 @@ from latecomer.bounds.held_out.finite_pool import LARGEST_POOL, pool_band
 from latecomer.bounds.held_out.losses import mean_difference
 from latecomer.certify.arguments import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULE_WITHOUT_ORDERS, RULES
-from latecomer.certify.sample import Sample, drawn_seed, sample_of, several, tagged
+from latecomer.certify.sample import Sample, drawn_seed, sample_of, tagged
 from latecomer.certify.statements import LossCertificate, certify_losses
 from latecomer.certify.table import LossTable, Order, Source, read_losses
 from latecomer.certify.words import exact
-from latecomer.checks import checked
+from latecomer.checks import checked, several
 from latecomer.errors import InputError, refused_at
 
 BANDS = ("local_levels", "dkw")

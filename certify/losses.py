@@ -19,7 +19,6 @@ from latecomer.certify.sample import (
     drawn_seed,
     has_order,
     sampled,
-    several,
 )
 from latecomer.certify.statements import (
     LossCertificate,
@@ -33,7 +32,7 @@ from latecomer.certify.statements import (
 from latecomer.certify.table import LossTable, Order, Source, named, read_losses
 from latecomer.certify.table_rows import column_named
 from latecomer.certify.together import LossAnswers
-from latecomer.checks import checked
+from latecomer.checks import checked, several
 from latecomer.errors import InputError
 
 if TYPE_CHECKING:

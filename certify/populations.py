@@ -50,9 +50,9 @@ from latecomer.bounds.shift.duals import DUALS, TRIED, Grid, planned_grid
 from latecomer.certify.arguments import Stated
 from latecomer.certify.rule import DEFAULT_RULE, RULES, Rule
 from latecomer.certify.rules.declaration import is_own
-from latecomer.certify.sample import Sample, sample_of, scaled_to, several, tagged
+from latecomer.certify.sample import Sample, sample_of, scaled_to, tagged
 from latecomer.certify.table import Order, Source
-from latecomer.checks import checked
+from latecomer.checks import checked, several
 from latecomer.errors import InputError, nearest
 
 _BETS: Mapping[str, Callable[[Sample], Bets]] = MappingProxyType(

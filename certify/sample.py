@@ -1,7 +1,7 @@
 """A table of losses in the form that a rule takes, and what the rule's bound says of clients."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from latecomer.certify.rule import BEST_OF, MEAN_RULES, RULES, Asked, Rule, best
 from latecomer.certify.rules.declaration import is_own
 from latecomer.certify.table import LossTable, Order, Source, read_losses
 from latecomer.certify.words import exact
-from latecomer.checks import checked
+from latecomer.checks import checked, several
 from latecomer.errors import InputError, nearest
 
 FILE_RULES = tuple(rules_for("table"))
@@ -255,26 +255,6 @@ def _check_drawn(rule: str, pool_size: int | None) -> None:
             f"rule {rule} needs clients drawn independently, pool_size={pool_size} makes these a "
             "finite pool: leave the rule out"
         )
-
-
-def several(value: Any) -> tuple[Any, ...]:
-    """Return what an option lists: nothing where it is None, and a single value as a list of it.
-
-    Text and mappings are single values, which whoever checks the entries refuses.
-
-    Examples
-    --------
-    >>> several(0.2), several([0.1, 0.2]), several(None), several("blend")
-    ((0.2,), (0.1, 0.2), (), ('blend',))
-    """
-    if value is None:
-        return ()
-    if isinstance(value, str | bytes | Mapping):
-        return (value,)
-    try:
-        return tuple(value)
-    except TypeError:
-        return (value,)
 
 
 def scaled_to(certificate: Certificate, loss_max: float) -> Certificate:

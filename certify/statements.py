@@ -26,11 +26,10 @@ from latecomer.certify.sample import (
     n_orders,
     sample_of,
     scaled_to,
-    several,
     tagged,
 )
 from latecomer.certify.table import Order, Source
-from latecomer.checks import checked
+from latecomer.checks import checked, several
 from latecomer.errors import InputError
 
 if TYPE_CHECKING:

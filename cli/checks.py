@@ -39,6 +39,26 @@ def short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def several(value: Any) -> tuple[Any, ...]:
+    """Return what an option lists: nothing where it is None, and a single value as a list of it.
+
+    Text and mappings are single values, which whoever checks the entries refuses.
+
+    Examples
+    --------
+    >>> several(0.2), several([0.1, 0.2]), several(None), several("blend")
+    ((0.2,), (0.1, 0.2), (), ('blend',))
+    """
+    if value is None:
+        return ()
+    if isinstance(value, str | bytes | Mapping):
+        return (value,)
+    try:
+        return tuple(value)
+    except TypeError:
+        return (value,)
+
+
 def wrong(mistake: "ErrorDetails") -> str:
     """Say what pydantic found wrong with a value: what is legal, what was given."""
     message, given = mistake["msg"], mistake["input"]
@@ -208,6 +228,21 @@ def output_folder(key: str, path: str | os.PathLike[str], source: Path | None = 
         _check_folder(key, os.path.join(text, "inside"))
     if source is not None and Path(os.path.realpath(text)).is_relative_to(os.path.realpath(source)):
         raise InputError(f"{key} must lie outside of {source}, which is only read, got {text}")
+
+
+def as_path(key: str, path: Any) -> Path:
+    """Return a path with the home folder that ``~`` stands for; refuse what is none.
+
+    Examples
+    --------
+    >>> as_path("out", 3)
+    Traceback (most recent call last):
+    latecomer.errors.InputError: out must be a path, got 3
+    """
+    text = _text(key, path)
+    if not text:
+        raise InputError(f"{key} must not be empty, got ''")
+    return Path(text)
 
 
 def texts_in(settings: Any) -> Iterator[str]:

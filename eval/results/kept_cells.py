@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 from tempfile import gettempdir
 from typing import Any
 
-from latecomer.checks import short
+from latecomer.checks import as_path, short
 from latecomer.errors import InputError
-from latecomer.files import at_home, own_folder
+from latecomer.files import own_folder
 from latecomer.reading.delimited import text_of
 from latecomer.reading.yaml_text import read_mapping
 
@@ -30,7 +30,7 @@ _SECTIONS: dict[type, tuple[str, tuple[str, ...]]] = {
 
 def run_folder(path: str | Path) -> Path:
     """Return the path of a run's directory, refusing one without ``study.yaml``."""
-    folder = at_home(path)
+    folder = as_path("directory", path)
     if not (folder / "study.yaml").is_file():
         raise InputError(f"{folder} is no run directory: it has no study.yaml")
     return folder

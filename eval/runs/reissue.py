@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from latecomer.certify.rule import RULE_WITHOUT_ORDERS, RULES
-from latecomer.checks import output_folder, short
+from latecomer.checks import as_path, output_folder, short
 from latecomer.errors import InputError
 from latecomer.eval.results.kept_cells import (
     cells_of,
@@ -52,7 +52,7 @@ from latecomer.eval.splits.split import novel_alike
 from latecomer.eval.studies.checking import parse_study
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.studies.shipped import read_yaml
-from latecomer.files import at_home, content_of, write_atomic
+from latecomer.files import content_of, write_atomic
 from latecomer.reading.yaml_text import write_yaml
 
 __all__ = ["LATE", "MARK", "Reissued", "declared_entries", "reissue"]
@@ -366,7 +366,7 @@ def reissue(
     Refused is a run that is not finished, scores made under other settings (folds, shifts, draws of
     a randomised predictor), and clients of whom it is not known how they were drawn.
     """
-    there, folder = read_source(at_home(source)), at_home(out)
+    there, folder = read_source(as_path("source", source)), as_path("out", out)
     _refuse_taken(folder)
     output_folder("--out", folder, there.path)
     plan = planned(there, entries)

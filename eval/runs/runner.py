@@ -1,7 +1,7 @@
 """The runner: computes a study's rows in a directory, each cell once despite interruptions."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from latecomer.certify.arguments import told_in_full
 from latecomer.certify.planned import foretold, refuse_too_few
 from latecomer.certify.words import count, counts
+from latecomer.checks import as_path, several, short
 from latecomer.errors import CannotWriteError, InputError
 from latecomer.eval.devices import visible_gpus
 from latecomer.eval.results.kept_cells import ARCHIVE
@@ -39,7 +40,7 @@ from latecomer.eval.studies.loading import settled
 from latecomer.eval.studies.settings import Study
 from latecomer.eval.training.checkpoint_slots import CheckpointEvery
 from latecomer.extras import require
-from latecomer.files import at_home, remove_abandoned
+from latecomer.files import remove_abandoned
 
 if TYPE_CHECKING:
     from latecomer.eval.federation.groups import Federation
@@ -177,8 +178,8 @@ def run(
         On Ctrl-C, SIGTERM, SIGHUP or SIGUSR1, after the workers stopped; it says how to continue.
     """
     began = time.monotonic()
-    _refuse_to_begin(workers)
-    folder = at_home(out) if out is not None else Path("runs") / study.study
+    _refuse_to_begin(study, workers, on_event, executor, evaluate, every)
+    folder = as_path("out", out) if out is not None else Path("runs") / study.study
     check_sources(sources := _sources(adopt, folder))
     study = settled(study, gpus_elsewhere=getattr(executor, "gpus_per_cell", None))
     check_directory(folder, study, extend=extend)
@@ -192,17 +193,30 @@ def run(
     return _result(tally, time.monotonic() - began)
 
 
-def _refuse_to_begin(workers: int | None) -> None:
-    """Refuse a second start by a worker, an install that cannot train, and impossible workers."""
+def _refuse_to_begin(
+    study: Any, workers: Any, on_event: Any, executor: Any, evaluate: Any, every: Any
+) -> None:
+    """Refuse a second start by a worker, an install that cannot train, and what is not legal."""
     refuse_to_start_again()
     require()
-    if workers is not None and (isinstance(workers, bool) or workers < 1):
+    if workers is not None and (type(workers) is not int or workers < 1):
         raise InputError(f"workers must be an integer of at least 1, got {workers!r}")
+    legal = {
+        "study must be a Study, as load_study returns": (study, isinstance(study, Study)),
+        "on_event must be a function": (on_event, on_event is None or callable(on_event)),
+        "executor must have a method run": (executor, executor is None or hasattr(executor, "run")),
+        "evaluate must read module:function": (evaluate, ":" in str(evaluate)),
+        "every must be a CheckpointEvery": (every, isinstance(every, CheckpointEvery | None)),
+    }
+    for said, (given, fits) in legal.items():
+        if not fits:
+            raise InputError(f"{said}, got {short(given)}")
 
 
-def _sources(adopt: Iterable[str | Path], folder: Path) -> list[Path]:
+def _sources(adopt: Any, folder: Path) -> list[Path]:
     """Return the sources of finished cells, including this directory if its cells are packed."""
-    return [*map(at_home, adopt), *([folder] if (folder / ARCHIVE).is_file() else [])]
+    given = [as_path("adopt", one) for one in several(adopt)]
+    return [*given, *([folder] if (folder / ARCHIVE).is_file() else [])]
 
 
 def _jobs(

@@ -10,6 +10,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from latecomer.checks import several
 from latecomer.errors import InputError, nearest
 from latecomer.eval.devices import lacking
 from latecomer.eval.studies.checking import parse_study
@@ -71,12 +72,12 @@ def load_study(
     300
     """
     require()
-    raw = changed(_read_source(name_or_path), variants=variants, scale=scale)
+    raw = changed(_read_source(name_or_path), variants=several(variants), scale=scale)
     own = _entries(raw)
     if own:
         raw["methods"] = own
     published = deepcopy(own)
-    overrides = tuple(overrides)
+    overrides = several(overrides)
     changes = [assigned(assignment) for assignment in overrides]
     refuse_contradictions(changes)
     for key, value in changes:

@@ -50,7 +50,7 @@ def assigned(assignment: str) -> tuple[str, Any]:
     >>> assigned("methods.0.posterior=gaussian")
     ('methods.0.posterior', 'gaussian')
     """
-    key, equals, text = assignment.partition("=")
+    key, equals, text = str(assignment).partition("=")
     if not equals or not all(key.split(".")):
         raise InputError(f"an override reads key=value (train.rounds=300), got {assignment!r}")
     return key, read_value(text, key)
@@ -153,16 +153,16 @@ def changed(
     sections = {name: _section(raw, name) for name in _SECTIONS}
     plain = deepcopy({key: value for key, value in raw.items() if key not in _SECTIONS})
     for index, name in enumerate(variants):
-        if name not in known or name in variants[:index]:
+        if not isinstance(name, str) or name not in known or name in variants[:index]:
             legal = "different ones of " + ", ".join(known) if known else "left out: it has none"
             raise InputError(f"variants of this study must be {legal}, got {name!r}")
         _apply(plain, sections["variants"][name])
         plain["study"] = f"{plain.get('study')}-{name}"
     if scale is None:
         return plain
-    if scale not in scales:
+    if not isinstance(scale, str) or scale not in scales:
         legal = " or ".join(scales) if scales else "left out: the study has none"
-        raise InputError(f"scale must be {legal}, got {scale!r}{nearest(scale, scales)}")
+        raise InputError(f"scale must be {legal}, got {scale!r}{nearest(str(scale), scales)}")
     _apply(plain, sections["scales"].get(scale, {}))
     plain["scale"] = scale
     return plain

@@ -16,7 +16,7 @@ import pandas as pd
 
 from latecomer.certify.page.blocks import Fold, Grid, Picture, rendered
 from latecomer.certify.words import count, counts
-from latecomer.checks import output_file
+from latecomer.checks import output_file, several
 from latecomer.declared import without_folder
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import RunRecord, load_run, write_beside
@@ -170,7 +170,8 @@ def report(directory: str | Path, *, asks: Sequence[str] = ()) -> Path:
     >>> report("mine")  # doctest: +SKIP
     PosixPath('mine/report.html')
     """
-    name = f"{'-'.join(['report', *asks])}.html"
+    asks = several(asks)
+    name = f"{'-'.join(map(str, ['report', *asks]))}.html"
     with _frugal():
         run = under_shown_names(load_run(directory))
         # Said before minutes of drawing.

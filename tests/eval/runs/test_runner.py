@@ -230,6 +230,27 @@ def test_a_full_disk_of_who_listens_is_not_that_of_the_run(double, study, tmp_pa
     assert caught.value is full
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"study": "quickstart"}, "study must be a Study, as load_study returns, got 'quickstart'"),
+        ({"out": ""}, "out must not be empty, got ''"),
+        ({"out": 3}, "out must be a path, got 3"),
+        ({"workers": "2"}, "workers must be an integer of at least 1, got '2'"),
+        ({"on_event": 3}, "on_event must be a function, got 3"),
+        ({"executor": "slurm"}, "executor must have a method run, got 'slurm'"),
+        ({"evaluate": "work"}, "evaluate must read module:function, got 'work'"),
+        ({"every": 3}, "every must be a CheckpointEvery, got 3"),
+        ({"adopt": "absent"}, "cannot adopt absent: it is no run directory (no study.yaml)"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_by_name(study, tmp_path, asked, said):
+    with pytest.raises(InputError) as caught:
+        run(**{"study": study, "out": tmp_path / "out", **asked})
+    assert str(caught.value) == said
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_run_clears_away_what_a_killed_one_left(double, study, tmp_path):
     out = tmp_path / "out"
     kill = (

@@ -470,3 +470,17 @@ def test_a_rule_of_ones_own_is_that_of_the_file_noted(write, tmp_path):
     noted["certificates"][0]["rule_source"] = "0" * 64
     with pytest.raises(InputError, match=r"rule_source is filled in with the hash of the file of"):
         parse_study(noted)
+
+
+def test_one_text_in_the_place_of_several_is_one():
+    assert load_study("quickstart", "train.rounds=3").train.rounds == 3
+    for asked, said in [
+        ({"overrides": {"seeds": [0]}}, "an override reads key=value .*, got {'seeds': \\[0\\]}"),
+        (
+            {"variants": "mnist"},
+            "variants of this study must be left out: it has none, got 'mnist'",
+        ),
+        ({"scale": 3}, "scale must be smoke or reduced, got 3"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            load_study("quickstart", **asked)
