@@ -32,6 +32,8 @@ _THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}((,[0-9]{3})+|(\.[0-9]{3}){2,}|('[0-9]{
 _POINTED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.000")
 _FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+")
 _NUMBER = re.compile(r"([-+]?)0*([0-9]+)(?:\.([0-9]*?)0*)?")
+# Before a number; with a decimal point it is the first group, where those behind it count.
+_ZEROS = re.compile(r"(?<![0-9.])([0-9]+\.[0-9]+)(?![0-9.])|(?<![0-9])0+(?=[0-9])")
 # Dashes and apostrophes that look alike in print.
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _APOSTROPHES = "\u2018\u2019\u02bc\u00b4\u0060"
@@ -167,7 +169,7 @@ each client one way, or name them apart
         folded = _folded(name)
         first = seen.setdefault(folded, name)
         # Zeros before a number: names of one length differ in more than these.
-        bare = re.sub(r"(?<![0-9])0+(?=[0-9])", "", folded)
+        bare = _ZEROS.sub(lambda found: (found[1] or "").lstrip("0"), folded)
         known, other = padded.setdefault(bare, (folded, name))
         first = first if len(known) == len(folded) else other
         if first != name:

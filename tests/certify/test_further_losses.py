@@ -294,3 +294,9 @@ def test_the_other_direction_is_not_certified(ball: str, radius: float) -> None:
     found = certify_shifted([0.1] * 10_000, ball=ball, radii=[radius])
     assert float(found.certificate.value[0]) < truth - 0.05
     assert any("Q has no kinds of clients that P lacks" in a for a in found.certificate.assumptions)
+
+
+def test_groups_that_are_numbers_with_fractions_are_told_apart() -> None:
+    frame = pd.DataFrame({"client": range(40), "loss": 0.1, "dose": [0.05, 0.5] * 20})
+    found = latecomer.losses(frame, seed=1).by("dose")
+    assert [*found.groups] == ["0.05", "0.5"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.errors import InputError
-from latecomer.reading.ids import Spellings, refuse_clients, spelling, spelt_array
+from latecomer.reading.ids import Spellings, refuse_alike, refuse_clients, spelling, spelt_array
 
 
 @pytest.mark.parametrize(
@@ -159,3 +159,10 @@ def test_numbers_and_letters_that_look_alike_are_refused(names, said, refusal):
 )
 def test_numbers_in_ids_that_are_clear_are_left_alone(names):
     refuse_clients([spelling(name) for name in names])
+
+
+@pytest.mark.parametrize("names", [["0.05", "0.5"], ["12.05 mg", "12.5 mg"], ["-1.05", "-1.5"]])
+def test_zeros_behind_a_decimal_point_count(names):
+    refuse_alike(names, "dose")
+    with pytest.raises(InputError, match="differ only in how they are written"):
+        refuse_alike([*names, f"0{names[0]}".replace("0-", "-0")], "dose")
