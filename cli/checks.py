@@ -225,7 +225,7 @@ def output_folder(key: str, path: str | os.PathLike[str], source: Path | None = 
     if kind not in ("", "folder"):
         raise InputError(f"{key} must be a folder, {text} is a {kind}")
     if not kind:  # what is there may be gone through even where nothing can be written
-        _check_folder(key, os.path.join(text, "inside"))
+        _check_folder(key, text, is_folder=True)
     if source is not None and Path(os.path.realpath(text)).is_relative_to(os.path.realpath(source)):
         raise InputError(f"{key} must lie outside of {source}, which is only read, got {text}")
 
@@ -293,9 +293,10 @@ def _kind_of(key: str, text: str) -> str:
         raise InputError(f"{key}: {short(text)} cannot be written: {cause}") from error
 
 
-def _check_folder(key: str, text: str) -> None:
-    """Refuse a file whose folder is none, or is not to be written."""
-    for link in filter(os.path.islink, Path(text).parents):
+def _check_folder(key: str, text: str, *, is_folder: bool = False) -> None:
+    """Refuse a file, or a new folder, that lies in none or where nothing may be written."""
+    places = [*([Path(text)] if is_folder else []), *Path(text).parents]
+    for link in filter(os.path.islink, places):
         if not os.path.exists(link):
             raise InputError(f"{key} must lie in a folder, {link} is a link to nothing")
     folder = Path(os.path.realpath(text)).parent

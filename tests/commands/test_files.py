@@ -405,3 +405,10 @@ def test_a_device_whose_bytes_never_end_is_refused(tmp_path, read):
 def test_the_null_device_and_a_stream_in_memory_end():
     assert content_of(os.devnull) == b""
     assert ending(io.BytesIO(b"all")).read() == b"all"
+
+
+def test_a_folder_that_may_not_be_made_is_named_as_it_was_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InputError, match=r"^--out: new/run cannot be written: no permission in"):
+        output_folder("--out", "new/run")
