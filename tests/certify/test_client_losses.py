@@ -4,7 +4,6 @@ import json
 import math
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
