@@ -7,8 +7,8 @@ import io
 import re
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, overload
 
 import matplotlib as mpl
 import pandas as pd
@@ -221,6 +221,23 @@ class Plot:
     alt: str
     caption: str = ""
     small: bool = False
+
+
+@overload
+def doubted(block: Plot, doubt: str) -> Plot: ...
+@overload
+def doubted(block: Table, doubt: str) -> Table: ...
+def doubted(block: Plot | Table, doubt: str) -> Plot | Table:
+    """Return a figure or table whose caption begins with what is to be doubted of it, if anything.
+
+    Readers who cannot see a figure are told, too.
+    """
+    if not doubt:
+        return block
+    caption = f"{doubt} {block.caption}"
+    if isinstance(block, Plot):
+        return replace(block, caption=caption, alt=f"{doubt} {block.alt}")
+    return replace(block, caption=caption)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A certificate belongs to one trained model; nothing here averages certificates over seeds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,9 +129,34 @@ def status(own: pd.DataFrame) -> dict[str, str]:
     if own["rigorous"].all():
         word = "vacuous" if vacuous == len(own) else "certificate"
         return {"word": word, "text": told.strip()}
-    known = [sentence_case(reason.rstrip(".")) + "." for reason in reasons if reason]
-    told += " ".join(["Not proven for these models.", *known])
+    told += _unproven(reasons)
     return {"word": "vacuous" if vacuous == len(own) else "not proven here", "text": told}
+
+
+def _unproven(reasons: Sequence[str]) -> str:
+    known = [sentence_case(reason.rstrip(".")) + "." for reason in reasons if reason]
+    return " ".join(["Not proven for these models.", *known])
+
+
+def doubt(rows: pd.DataFrame, *metrics: str, of: Container[str] | None = None) -> str:
+    """Say why statements, whose rows are of these metrics, are no proofs; empty where they are.
+
+    ``of`` are the names of the bounds that are meant; all unless given.
+
+    Examples
+    --------
+    >>> told = {"metric": "certified_fraction", "bound": "r0:fraction_above@0.5"}
+    >>> rows = pd.DataFrame([{**told, "rigorous": False, "message": "nobody dealt it"}])
+    >>> doubt(rows, "certified_fraction")
+    'Not proven for these models. Nobody dealt it.'
+    >>> doubt(rows, "certified_population")
+    ''
+    """
+    own = rows[rows["metric"].isin(metrics)]
+    if of is not None:
+        own = own[[bound in of for bound in own["bound"]]]
+    own = own[own["rigorous"].map(lambda flag: flag is False).astype(bool)]
+    return _unproven(list(dict.fromkeys(own["message"]))) if len(own) else ""
 
 
 def anatomy_frame(rows: pd.DataFrame, bounds: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -22,8 +22,9 @@ from latecomer.certify.words import (
 from latecomer.reports.display.drawing import MOST_CURVES, Looks, styled
 from latecomer.reports.display.errors_figure import model_panels
 from latecomer.reports.display.naming import model_names
-from latecomer.reports.display.pictures import Plot, Table
-from latecomer.reports.display.section import Block, Material, Section, tabled
+from latecomer.reports.display.pictures import Plot, Table, doubted
+from latecomer.reports.display.section import Block, Material, Section
+from latecomer.reports.frames.bounds import doubt
 from latecomer.reports.frames.errors import (
     CONDITION,
     MODEL,
@@ -64,13 +65,15 @@ def fraction_frame(rows: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``label predictor seed bound shift severity threshold value delta n_clients measured
-        n_novel``: with probability 1 - delta at most ``value`` of the clients have an error above
-        ``threshold``; ``measured`` is that share among the ``n_novel`` new clients.
+        ``label predictor seed bound shift severity threshold value delta n_clients rigorous
+        measured n_novel``: with probability 1 - delta at most ``value`` of the clients have an
+        error above ``threshold``, which is proven where ``rigorous``; ``measured`` is that share
+        among the ``n_novel`` new clients.
     """
     chosen = rows[(rows["metric"] == "certified_fraction") & (rows["term"] == "")]
     keys = [*MODEL, "seed", *CONDITION]
-    frame = chosen[[*keys, "bound", "value", "delta", "n_clients"]].reset_index(drop=True)
+    told = ["bound", "value", "delta", "n_clients", "rigorous"]
+    frame = chosen[[*keys, *told]].reset_index(drop=True)
     frame["threshold"] = pd.to_numeric(
         frame["bound"].str.replace(r"^.*@", "", regex=True), errors="coerce"
     )
@@ -175,14 +178,28 @@ def _range(values: pd.Series) -> str:
     return range_of(100 * values, "{:.1f}".format) if values.notna().any() else DASH
 
 
+def _prices(material: Material) -> Iterator[Block]:
+    frame = price_frame(material.rows)
+    if len(frame):
+        unproven = doubt(material.rows, "certificate", of=set(frame["bound"]))
+        yield doubted(price_table(frame, material.labels), unproven)
+
+
+def _shares(material: Material) -> Iterator[Block]:
+    frame = fraction_frame(material.rows)
+    if len(frame):
+        unproven = doubt(material.rows, "certified_fraction")
+        yield doubted(fraction_table(frame, material.labels), unproven)
+
+
 PRICES = Section(
     "prices",
-    tabled(lambda material: price_frame(material.rows), price_table),
+    _prices,
     title="What certainty costs",
 )
 SHARES = Section(
     "certified-shares",
-    tabled(lambda material: fraction_frame(material.rows), fraction_table),
+    _shares,
     title="Certified shares of badly served clients",
 )
 
@@ -302,17 +319,20 @@ def _distribution(material: Material) -> Iterator[Block]:
     curves = curve_frame(material.tables("error_curve"))
     band = primary_predictor(curves[curves["shift"] == "none"]) if len(curves) else None
     data = frame.assign(kind="measured on new clients")
+    unproven = "" if band is None else doubt(material.rows, "error_curve_width")
+    kind = f"{'not proven' if unproven else 'certified'}, at most"
     if band is not None:
-        certified = band.rename(columns={"upper": "share"}).assign(kind="certified, at most")
+        certified = band.rename(columns={"upper": "share"}).assign(kind=kind)
         data = pd.concat([data, certified], ignore_index=True)
-    yield Plot(
+    plot = Plot(
         "error-distribution",
         partial(error_distribution_figure, frame, material.looks, band=band),
         data,
-        title="Certified error distribution" if band is not None else "Error distribution",
+        title="Error distribution" if band is None or unproven else "Certified error distribution",
         alt=describe_distribution(frame, band),
         caption=distribution_caption(frame, band),
     )
+    yield doubted(plot, unproven)
 
 
 DISTRIBUTION = Section("error-distribution", _distribution)

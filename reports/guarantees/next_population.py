@@ -32,12 +32,13 @@ from latecomer.reports.display.drawing import (
     styled,
 )
 from latecomer.reports.display.naming import model_called, model_names
-from latecomer.reports.display.pictures import Plot, Table, plus_minus
+from latecomer.reports.display.pictures import Plot, Table, doubted, plus_minus
 from latecomer.reports.display.section import Block, Material, Section, Text, tabled
 from latecomer.reports.frames.bounds import (
     SHARES,
     breaking_frame,
     certified_at,
+    doubt,
     held_back,
     population_curves,
     population_points,
@@ -307,14 +308,16 @@ def population_plot(material: Material, name: str) -> Plot | None:
         return None
     points = material.ordered(population_points(material.rows))
     targets = sorted(set(breaking_frame(material.rows)["target"]))
-    return Plot(
+    unproven = doubt(material.rows, "certified_population")
+    plot = Plot(
         name,
         partial(draw_populations, curves, points, material.looks, targets=targets),
         curves,
-        title="Certified error against the radius",
+        title=f"{'Error' if unproven else 'Certified error'} against the radius",
         alt=describe_populations(curves),
         caption=population_caption(curves, points, targets),
     )
+    return doubted(plot, unproven)
 
 
 def _next_population(material: Material) -> Iterator[Block]:
@@ -329,13 +332,14 @@ def _next_population(material: Material) -> Iterator[Block]:
     )
     yield plot
     asked = material.ordered(asked_radii(material.rows))
-    yield certified_table(asked, breaking_frame(material.rows))
+    unproven = doubt(material.rows, "certified_population")
+    yield doubted(certified_table(asked, breaking_frame(material.rows)), unproven)
     points = material.ordered(population_points(material.rows))
     if points["population"].gt(0).any():
-        yield measured_table(measured_frame(plot.data, points))
+        yield doubted(measured_table(measured_frame(plot.data, points)), unproven)
     worst = material.ordered(worst_group(material.rows))
     if len(worst):
-        yield worst_table(worst)
+        yield doubted(worst_table(worst), unproven)
 
 
 NEXT_POPULATION = Section(

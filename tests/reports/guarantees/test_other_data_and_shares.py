@@ -16,11 +16,15 @@ from latecomer.reports.display.drawing import looks
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.errors import client_errors, dealt_shifts
 from latecomer.reports.guarantees.distribution import (
+    DISTRIBUTION,
+    PRICES,
+    SHARES,
     curve_frame,
     describe_distribution,
     fraction_table,
     price_table,
 )
+from latecomer.reports.guarantees.next_population import NEXT_POPULATION
 from latecomer.reports.page.questions import shift_answers
 from latecomer.reports.shift.answer import answer_shift, effect_table, lacks_table
 from latecomer.reports.shift.curves import severity_places, shift_caption, shift_table
@@ -235,3 +239,47 @@ def test_training_curves_are_means_over_seeds_by_group():
     ends = sorted(float(line.get_ydata()[-1]) for line in lines)
     assert ends == pytest.approx([15.0, 25.0, 35.0])
     assert "PeFLL novel 25.0% to 25.0%" in describe_training(frame)
+
+
+DOUBT = "Not proven for these models. Nobody can deal its split again."
+ISSUED = {**CERTIFIED, "predictor": "deterministic", "seed": 0, "delta": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("section", "metric", "bound"),
+    [
+        (SHARES, "certified_fraction", "r0:fraction_above@0.2"),
+        (DISTRIBUTION, "error_curve_width", "r0:error_curve"),
+        (PRICES, "certificate", "r0:product"),
+        (NEXT_POPULATION, "certified_population", "r0:kl_ball@0.1"),
+    ],
+)
+@pytest.mark.parametrize("rigorous", [True, False])
+def test_what_is_no_proof_says_so_beside_every_figure_and_table(
+    read, section, metric, bound, rigorous
+):
+    message = "" if rigorous else "nobody can deal its split again"
+    told = {**ISSUED, "bound": bound, "rigorous": rigorous, "message": message}
+    price = {**ISSUED, "bound": bound, "metric": "certificate_price"}
+    rows = read(
+        [
+            *(error(i, value) for i, value in enumerate([0.0, 0.3, 0.5, 0.1])),
+            make_row(**told, metric=metric, value=0.61),
+            *(make_row(**price, term=term, value=0.1) for term in ("paid", "reference")),
+        ]
+    )
+    at = {"predictor": "deterministic", "shift": "none", "severity": "", "delta": 0.05}
+    curves = {
+        "error_curve": {"bound": bound, "threshold": 0.0, "sampled": 0.5, "upper": 0.9},
+        "population_curve": {"bound": "r0:kl_ball", "ball": "kl", "radius": 0.1, "value": 0.6},
+    }
+    material = Material(mock.Mock(rows=rows), rows, ["pefll"], looks(["pefll"]))
+    tables = {kind: [("pefll", 0, [{**at, **step}])] for kind, step in curves.items()}
+    with mock.patch.object(Material, "tables", lambda _, kind: tables[kind]):
+        blocks = [block for block in section.blocks(material) if hasattr(block, "caption")]
+    assert blocks
+    for block in blocks:
+        assert block.caption.startswith(DOUBT) != rigorous, block.name
+        assert rigorous or "Certified" not in getattr(block, "title", "")
+        if hasattr(block, "alt"):
+            assert block.alt.startswith(DOUBT) != rigorous
