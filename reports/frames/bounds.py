@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from latecomer.certify.sentences import AS_NAMED
-from latecomer.certify.words import number
+from latecomer.certify.words import listing, number
 from latecomer.eval.names import IID_SPLITS, statement
 from latecomer.reports.frames.errors import (
     CONDITION,
@@ -24,7 +24,7 @@ from latecomer.reports.frames.errors import (
     primary_predictor,
     unshifted,
 )
-from latecomer.reports.words import range_of, sentence_case
+from latecomer.reports.words import bound_name, range_of, sentence_case
 
 MEASURED_TERMS = ("empirical_risk", "source_risk", "sampled_share")
 # What differs between the rows of a table and is said there, in columns of its own.
@@ -129,19 +129,20 @@ def status(own: pd.DataFrame) -> dict[str, str]:
     if own["rigorous"].all():
         word = "vacuous" if vacuous == len(own) else "certificate"
         return {"word": word, "text": told.strip()}
-    told += _unproven(reasons)
+    told += _unproven("Not proven for these models.", reasons)
     return {"word": "vacuous" if vacuous == len(own) else "not proven here", "text": told}
 
 
-def _unproven(reasons: Sequence[str]) -> str:
+def _unproven(said: str, reasons: Sequence[str]) -> str:
     known = [sentence_case(reason.rstrip(".")) + "." for reason in reasons if reason]
-    return " ".join(["Not proven for these models.", *known])
+    return " ".join([said, *known])
 
 
 def doubt(rows: pd.DataFrame, *metrics: str, of: Container[str] | None = None) -> str:
     """Say why statements, whose rows are of these metrics, are no proofs; empty where they are.
 
-    ``of`` are the names of the bounds that are meant; all unless given.
+    ``of`` are the names of the bounds that are meant; all unless given.  Where others among them
+    are proven, those that are not are named.
 
     Examples
     --------
@@ -149,14 +150,21 @@ def doubt(rows: pd.DataFrame, *metrics: str, of: Container[str] | None = None) -
     >>> rows = pd.DataFrame([{**told, "rigorous": False, "message": "nobody dealt it"}])
     >>> doubt(rows, "certified_fraction")
     'Not proven for these models. Nobody dealt it.'
+    >>> beside = {**told, "bound": "r0:fraction_above@0.2", "rigorous": True, "message": ""}
+    >>> doubt(pd.concat([rows, pd.DataFrame([beside])]), "certified_fraction")
+    'Not proven: held-out clients, share above a threshold, 0.5. Nobody dealt it.'
     >>> doubt(rows, "certified_population")
     ''
     """
     own = rows[rows["metric"].isin(metrics)]
     if of is not None:
         own = own[[bound in of for bound in own["bound"]]]
-    own = own[own["rigorous"].map(lambda flag: flag is False).astype(bool)]
-    return _unproven(list(dict.fromkeys(own["message"]))) if len(own) else ""
+    doubtful = own["rigorous"].map(lambda flag: flag is False).astype(bool)
+    if not doubtful.any():
+        return ""
+    names = listing(sorted({bound_name(bound) for bound in own.loc[doubtful, "bound"]}))
+    said = "Not proven for these models" if doubtful.all() else f"Not proven: {names}"
+    return _unproven(f"{said}.", list(dict.fromkeys(own.loc[doubtful, "message"])))
 
 
 def anatomy_frame(rows: pd.DataFrame, bounds: pd.DataFrame | None = None) -> pd.DataFrame:
