@@ -24,13 +24,11 @@ from latecomer.eval.measures.theorem31 import convergence_rows, converging, is_a
 from latecomer.eval.results.rows import Artifact
 from latecomer.eval.routes.arrivals import joined
 from latecomer.eval.routes.contract import (
-    VOUCHED,
-    VOUCHED_NETWORK,
-    VOUCHED_WEIGHTS,
     Request,
     certificate_facts,
     certificate_rows,
     certify_all,
+    vouched_for,
     with_caveats,
 )
 from latecomer.eval.routes.r0_held_out import score_certification
@@ -67,8 +65,6 @@ from latecomer.eval.training.setup import (
     setup_of,
 )
 from latecomer.models.engine.training import Checkpoint, initial_state
-from latecomer.models.generators.encoders import is_own_encoder
-from latecomer.models.outside import is_own_target
 from latecomer.models.task.state import State
 
 __all__ = ["Outcome", "evaluate_cell"]
@@ -361,14 +357,5 @@ def evaluate_cell(
     if not cell.certificates:
         return outcome
     split = federation_of(cell).split
-    return with_caveats(outcome, cell.certificates, split, vouched=_vouched(cell))
-
-
-def _vouched(cell: TrainingCell) -> str:
-    """Return what certificates assume of weights that this run did not make, or may not have."""
-    if not cell.train.rounds:
-        return VOUCHED
-    if cell.model.weights:
-        return VOUCHED_WEIGHTS
-    outside = is_own_target(cell.model.target) or is_own_encoder(cell.model.encoder)
-    return VOUCHED_NETWORK if outside else ""
+    vouched = vouched_for(cell.train.rounds, cell.model)
+    return with_caveats(outcome, cell.certificates, split, vouched=vouched)

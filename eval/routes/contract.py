@@ -21,9 +21,12 @@ from latecomer.eval.routes.r4_progressive import Plan
 from latecomer.eval.routes.registry import ROUTES
 from latecomer.eval.scoring.scores import ClientScore
 from latecomer.eval.settings.cell import RouteSettings, TrainingCell
+from latecomer.eval.settings.study_sections import ModelSettings
 from latecomer.eval.splits.registry import sampling_of
 from latecomer.eval.splits.split import Split
 from latecomer.eval.training.setup import Outcome, Setup, TrainedModel
+from latecomer.models.generators.encoders import is_own_encoder
+from latecomer.models.outside import is_own_target
 
 Row = dict[str, Any]
 E = TypeVar("E", bound=RouteSettings)
@@ -296,6 +299,26 @@ VOUCHED_NETWORK = (
 """What certificates assume in addition of a network whose code may load weights."""
 
 
+def vouched_for(n_rounds: int, model: ModelSettings) -> str:
+    """Return what certificates assume of weights that a run did not make, or may not have.
+
+    ``n_rounds`` are those of its training, 0 for a system trained elsewhere.
+    """
+    if not n_rounds:
+        return VOUCHED
+    if model.weights:
+        return VOUCHED_WEIGHTS
+    outside = is_own_target(model.target) or is_own_encoder(model.encoder)
+    return VOUCHED_NETWORK if outside else ""
+
+
+def assumed(facts: list[Row], vouched: str) -> list[Row]:
+    """Say of certificates what a user vouched for, if anything."""
+    return (
+        facts + _beside(_of_totals(facts), "assumption", "vouched", vouched) if vouched else facts
+    )
+
+
 def shared_samples(split: Split, plan: Plan) -> float:
     """Return the share of the new clients' query samples that arriving clients hold too.
 
@@ -337,8 +360,7 @@ def with_caveats(
                 rows, facts = unproven(rows, facts, APART)
     if not split.dealt:
         rows, facts = unproven(rows, facts, UNDEALT)
-    if vouched:
-        facts = facts + _beside(_of_totals(facts), "assumption", "vouched", vouched)
+    facts = assumed(facts, vouched)
     artifacts = dict(outcome.artifacts)
     if facts:
         artifacts |= behind(facts)

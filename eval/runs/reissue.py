@@ -40,7 +40,7 @@ from latecomer.eval.results.rows import (
     rows_to_text,
     write_artifact,
 )
-from latecomer.eval.routes.contract import unproven
+from latecomer.eval.routes.contract import assumed, unproven, vouched_for
 from latecomer.eval.routes.kinds.r0 import HeldOut
 from latecomer.eval.routes.r0_held_out import Drawn, issue_certificates
 from latecomer.eval.runs.cell_directory import seal, tidy
@@ -399,6 +399,8 @@ def _issued(plan: Plan, there: Source, cell: str, scores: Scores, drawn: Drawn) 
     about |= {"status": "done"}
     about["version"] = metadata.version("latecomer")
     classes, seeds = plan.study.evaluation.classes, len(plan.study.seeds)
+    # A system trained elsewhere has no rounds.
+    vouched = vouched_for(0 if first["round"] == "0" else 1, plan.study.model)
     rows: list[Row] = []
     facts: list[Row] = []
     curves: dict[str, list[Row]] = {"error_curve": [], "population_curve": []}
@@ -410,7 +412,7 @@ def _issued(plan: Plan, there: Source, cell: str, scores: Scores, drawn: Drawn) 
         if said in plan.late:
             own, told = unproven(own, told, LATE)
         rows += [make_row(**{**about, **row}) for row in own]
-        facts += told
+        facts += assumed(told, vouched)
         for kind, table in findings.tables.items():
             curves[kind] += table
     return rows, facts, curves

@@ -28,6 +28,7 @@ from latecomer.eval.results.rows import (
     read_rows,
     write_rows,
 )
+from latecomer.eval.routes.contract import VOUCHED
 from latecomer.eval.runs import reissue as writes
 from latecomer.eval.runs.directory import check_directory
 from latecomer.eval.runs.reissue import (
@@ -154,6 +155,21 @@ def test_what_was_declared_late_is_no_proof_and_says_so(source: Path) -> None:
     # Late once is late for ever: the new directory's study now has the entry.
     twice = reissue(found.path, [PRODUCT, POOL], out=source.parent / "twice")
     assert twice.n_late == 1
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_what_a_user_vouched_for_is_assumed_again(source: Path, elsewhere: bool) -> None:
+    """The system was trained elsewhere: no round of this run made it."""
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in read_records(source / "rows.csv")]
+    trained = {"round": "0"} if elsewhere else {}
+    write_rows(source / "rows.csv", [row | trained for row in rows])
+    found = reissue(source, [PRODUCT, POOL], out=source.parent / "new")
+    tables = [pd.read_csv(one) for one in found.path.glob("cells/*/artifacts/certificates.csv")]
+    assert tables
+    for table in tables:
+        own = table[table["bound"].str.startswith("r0:")]
+        told = own[(own["kind"] == "assumption") & (own["text"] == VOUCHED)]
+        assert set(told["bound"]) == (set(own["bound"]) if elsewhere else set())
 
 
 def test_the_new_directory_is_read_by_reports_and_trained_in_by_nobody(source: Path) -> None:
