@@ -24,6 +24,7 @@ from latecomer.reports.frames.errors import MODEL, SYSTEM, model_of, models_in, 
 from latecomer.reports.guarantees.certificate import (
     SEEDS,
     after_words,
+    averaged_over,
     chosen_system,
     looked_at,
     without_choice,
@@ -208,7 +209,8 @@ def answer_bounds(material: Material) -> Answer | None:
     else:
         first = records(own)[0]
         several = bool(material.bounds["seed"].nunique() > 1)
-        sentence = _sentence(first, chosen_system(choice, names, several_seeds=several))
+        subject = chosen_system(choice, names, several_seeds=several)
+        sentence = _sentence(first, subject, averaged_over(choice.row))
         more = [looked] if first["vacuous"] else [f"{_made_of(first)} {_tighter(first)}", looked]
         numbers = {name: first[name] for name in ("value", "measured", "distance", *PARTS)}
     if after is not None:
@@ -223,7 +225,7 @@ def answer_bounds(material: Material) -> Answer | None:
     )
 
 
-def _sentence(first: Mapping[str, Any], subject: str) -> str:
+def _sentence(first: Mapping[str, Any], subject: str, over: str) -> str:
     about = ROUTES[first["route"]].about
     subject = f"{subject.rstrip(',')}, {about}," if about else subject
     sure = chance(first["delta"])
@@ -237,7 +239,7 @@ def _sentence(first: Mapping[str, Any], subject: str) -> str:
     side = "below" if first["value"] < first["measured"] else "above"
     return (
         f"{subject} is certified with {sure} confidence to err at most "
-        f"{magnitude(first['value'])} on average over new clients: {above.lstrip('+' + MINUS)} "
+        f"{magnitude(first['value'])} on average over {over}: {above.lstrip('+' + MINUS)} "
         f"points {side} {beside}."
     )
 

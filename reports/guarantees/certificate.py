@@ -173,16 +173,41 @@ def _sentence(
     )
 
 
+def averaged_over(first: Mapping[str, Any]) -> str:
+    """Say whose mean error is bounded.
+
+    Routes that take seen clients have pools of their own, whose sizes rows need not hold.
+
+    Examples
+    --------
+    >>> averaged_over({"sampling": "finite-pool", "group": "tuning", "n_clients": 30})
+    'all clients but those that trained it first, the 30 that it was tuned on among them'
+    """
+    n = int(first["n_clients"])
+    if first["sampling"] == "martingale":
+        return "new clients" if first["independent"] else "the clients not trained on by then"
+    if first["sampling"] != "finite-pool":
+        return "new clients"
+    if first["group"] == "tuning":
+        tuned = f"the {n} that it was tuned on among them"
+        return f"all clients but those that trained it first, {tuned}"
+    return f"the {int(first['pool'])} clients it was not trained on, the {n} scored among them"
+
+
 def _whom(first: Mapping[str, Any]) -> str:
     """Say whose mean error is bounded, and by which model where it is drawn at random."""
-    n, pool = int(first["n_clients"]), first["pool"]
     if first["mostly"]:
-        return f"the {int(pool) - n} clients it was neither trained nor certified on"
+        left = int(first["pool"]) - int(first["n_clients"])
+        return f"the {left} clients it was neither trained nor certified on"
+    over = averaged_over(first)
     if first["sampling"] == "martingale":
-        return "a client that joins, by a checkpoint drawn at random,"
+        joining = "a client that joins" if first["independent"] else over
+        return f"{joining}, by a checkpoint drawn at random,"
+    tuned = first["group"] == "tuning" and first["predictor"] == "gibbs"
+    drawn = " by a system drawn at random," if tuned else ""
     if first["sampling"] == "finite-pool":
-        return f"the {int(pool)} clients it was not trained on, the {n} scored among them,"
-    return "a client that joins, drawn like the certified ones,"
+        return f"{over},{drawn}"
+    return f"a client that joins, drawn like the certified ones,{drawn}"
 
 
 def spread_words(errors: NDArray[np.float64]) -> str:

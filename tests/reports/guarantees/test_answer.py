@@ -1,10 +1,17 @@
 """What the answer about bounds takes from elsewhere is what stands there."""
 
+from unittest import mock
+
 import pytest
 from sketches import kept
 
 from latecomer import bounds
+from latecomer.eval.results.rows import make_row
+from latecomer.reports.display.drawing import looks
+from latecomer.reports.display.naming import model_names
+from latecomer.reports.display.section import Material
 from latecomer.reports.guarantees.answer import answer_bounds, distance_frame, least_price
+from latecomer.reports.guarantees.certificate import _sentence
 
 
 @pytest.mark.parametrize(
@@ -35,3 +42,46 @@ def test_the_least_margin_in_a_pool_is_the_pool_s_and_no_independent_clients() -
     said = " ".join((answer.sentence, *answer.more))
     assert "that no rule avoids" not in said
     assert "it would be about" not in said, "independent clients' margins say nothing of a pool's"
+
+
+ROUTED = {
+    "r1:product": ("tuning", "gibbs", "finite-pool"),
+    "r5:occam_product": ("tuning", "deterministic", "finite-pool"),
+    "r4:product": ("arriving", "random-checkpoint", "martingale"),
+}
+
+
+@pytest.mark.parametrize(
+    ("bound", "split", "over", "by"),
+    [
+        ("r1:product", "by_class", "all clients but those that trained it first, the 4 ", "system"),
+        ("r1:product", "environment", "new clients", "system"),
+        ("r5:occam_product", "by_class", "all clients but those that trained it first", ""),
+        ("r4:product", "by_class", "the clients not trained on by then", "checkpoint"),
+        ("r4:product", "environment", "new clients", "checkpoint"),
+    ],
+)
+def test_answers_name_the_population_of_a_route_that_trains(read, bound, split, over, by) -> None:
+    """A pool's mean is no mean over new clients, and R1's rows do not say how large its pool is."""
+    group, predictor, sampling = ROUTED[bound]
+    if split == "environment" and sampling == "finite-pool":
+        sampling = "iid"
+    model = {"label": f"pefll {bound}", "method": "pefll", "cell": "a", "seed": 0, "split": split,
+             "predictor": predictor, "status": "done", "shift": "none"}  # fmt: skip
+    told = {"metric": "certificate", "bound": bound, "rigorous": True, "delta": 0.05,
+            "population": "unseen-client", "sampling": sampling, "n_clients": 4}  # fmt: skip
+    parts = [("", 0.4), ("empirical_risk", 0.1), ("clients", 0.3)]
+    rows = [make_row(**model, **told, group=group, term=term, value=v) for term, v in parts]
+    rows += [
+        make_row(**model, group=one, client=10 * place + client, metric="error", value=0.1,
+                 n_query=10)
+        for place, one in enumerate((group, "novel")) for client in range(4)
+    ]  # fmt: skip
+    study = {"certificates": [dict(zip(("route", "rule"), bound.split(":"), strict=True))]}
+    run = mock.Mock(rows=read(rows), study=study, cells=[], scorings=[], artifacts=[])
+    material = Material(run, run.rows, [model["label"]], looks([model["label"]]))
+    answer = answer_bounds(material)
+    assert f"at most 40.0% on average over {over}" in answer.sentence
+    said = _sentence(material.declared, material.choice, None, model_names(material.declared))
+    assert (over if over != "new clients" else "a client that joins") in said
+    assert (f"by a {by} drawn at random" in said) == bool(by)
