@@ -58,6 +58,14 @@ class Request(Generic[E]):
         """Seeds that share the entry's failure probability; 1 when each has it to itself."""
         return self.entry.sharing(self.cell.n_seeds)
 
+    @property
+    def corrected(self) -> bool:
+        """Whether new clients' models are corrected after the method has made them.
+
+        A route that makes models by itself has none of the corrected ones to certify.
+        """
+        return self.cell.method.serving is not None
+
 
 @dataclass(frozen=True)
 class Findings:

@@ -131,13 +131,15 @@ def two_level_certificate(
 def certify_two_level(request: Request[TwoLevel]) -> Findings:
     """Issue the two-level certificate of a stochastic method; nothing for other methods.
 
+    Nothing either where the models that are served are corrected ones, which it would not be about.
+
     It is rigorous where weights are kept in a ball and clients are independent draws; elsewhere its
     value is an estimate, and its reason says why.
     """
     method, entry = request.model.method, request.entry
     if not isinstance(method, _Stochastic) or "gibbs" not in method.predictors:
         return Findings([], [])
-    if not method.alpha_theta > 0:
+    if request.corrected or not method.alpha_theta > 0:
         return Findings([], [])
     clients = request.model.federation.certification.clients
     drawn = _drawn(request, method, entry.draws)

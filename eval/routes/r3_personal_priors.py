@@ -137,10 +137,10 @@ def certify_personal(request: Request[PersonalPrior]) -> Findings:
     """Issue the pooled certificate of a fine-tuning method; nothing for other methods.
 
     A method qualifies if its deterministic predictor for a new client is a network whose weights
-    are made by training on its support.
+    are made by training on its support, and is served as made.
     """
     model, entry = request.model, request.entry
-    if model.method.personalization not in ("finetune", "local"):
+    if request.corrected or model.method.personalization not in ("finetune", "local"):
         return Findings([], [])
     federation = model.federation
     tuned = _tuned(request, federation.certification)

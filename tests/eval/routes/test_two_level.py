@@ -164,3 +164,27 @@ def test_two_level_certificates_are_covered_and_a_forgotten_kl_is_caught(honest:
         )
         failures += float(issued) < 0.5
     assert (failures <= limit(trials, delta)) == honest
+
+
+BLIND = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from latecomer.models.methods.pefll import PeFLL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blind(PeFLL):
+    name: ClassVar[str] = "blind"
+    needs_labels: ClassVar[bool] = False
+"""
+
+
+@pytest.mark.parametrize("serving", [None, {"prior": "em"}])
+def test_models_that_are_corrected_when_served_are_not_certified_as_made(
+    serving: Any, tmp_path: Any
+) -> None:
+    """A method of one's own that reads no labels may be corrected for new clients' classes."""
+    (tmp_path / "blind.py").write_text(BLIND)
+    own, _ = run({**PROJECTED, "name": f"{tmp_path}/blind.py:Blind", "serving": serving})
+    assert own.empty == (serving is not None)
