@@ -14,9 +14,9 @@ from latecomer.certify.words import BALLS, chance, count, inward, listing, magni
 from latecomer.eval.names import statement
 from latecomer.reports.display.errors_figure import draw_certified_clients
 from latecomer.reports.display.naming import Names, as_subject, model_called, model_names, route_of
-from latecomer.reports.display.pictures import Plot, Table
+from latecomer.reports.display.pictures import Plot, Table, doubted
 from latecomer.reports.display.section import Answer, Block, Heading, Material, Question, Section
-from latecomer.reports.frames.bounds import breaking_frame
+from latecomer.reports.frames.bounds import breaking_frame, doubt
 from latecomer.reports.frames.chosen import (
     SAME,
     AfterLooking,
@@ -406,7 +406,8 @@ def _afterwards(material: Material) -> Iterator[Block]:
     frame = afterwards_frame(bounds, material.errors, material.study, order)
     if len(frame):
         yield Heading("The same scores by today's default rule, issued afterwards", "afterwards")
-        yield afterwards_table(frame)
+        unproven = doubt(material.rows, "certificate", of=set(frame["bound"]))
+        yield doubted(afterwards_table(frame), unproven)
 
 
 AFTERWARDS = Section("issued-afterwards", _afterwards)

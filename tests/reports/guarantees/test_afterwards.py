@@ -9,6 +9,7 @@ from sketches import Sketcher, kept
 
 from latecomer.bounds import blend
 from latecomer.certify.rule import DEFAULT_RULE
+from latecomer.reports.display.section import Material
 from latecomer.reports.guarantees.certificate import AFTERWARDS, afterwards_frame
 from latecomer.reports.page.page import page_of
 
@@ -44,6 +45,17 @@ def test_the_page_of_a_run_that_declared_other_rules_has_the_default_beside_them
     assert {"product"} <= set(table.headings)
     assert "no certificate" in table.caption
     assert "seed 0" in table.caption
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_declared_certificates_that_are_no_proofs_say_so_there_too(proven: bool) -> None:
+    material = kept("certificates-mnist")
+    rows = material.rows.copy()
+    if not proven:
+        rows.loc[rows["metric"] == "certificate", ["rigorous", "message"]] = [False, "a file's"]
+    told = Material.of(replace(material.run, rows=rows))
+    _, table = AFTERWARDS.blocks(told)
+    assert table.caption.startswith("Not proven for these models. A file's.") != proven
 
 
 @pytest.mark.slow
