@@ -89,8 +89,8 @@ def refuse_too_few(n_clients: int, points: Sequence[int], delta: float) -> None:
         f"{max(points)} points: without certificates, hold clients back in turn (split.novel: 1, "
         "split.seed: 0, 1, ...) and their errors are measured, which proves nothing of a next "
         f"client; of a model that none of the {n_clients} trained, latecomer certify proves with "
-        f"{chance(delta)} confidence a mean over clients to come of no less than {floor:.0%}, even "
-        f"if all {n_clients} had no error"
+        f"{chance(delta)} confidence a mean over clients to come of no less than "
+        f"{math.floor(100 * floor)}%, even if all {n_clients} had no error"
     )
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from latecomer.certify.page.svg import INK, WIDE
-from latecomer.certify.words import DASH, count, percent, points
+from latecomer.certify.words import DASH, count, counts, percent, points
 from latecomer.reports.display.drawing import Looks, beside, sheet, styled
 from latecomer.reports.display.errors_figure import draw_intervals
 from latecomer.reports.display.naming import Names, as_subject, beyond_chance, model_names, standing
@@ -20,9 +20,9 @@ from latecomer.reports.display.section import Answer, Block, Material, Question,
 from latecomer.reports.frames.errors import (
     MODEL,
     by_model,
+    lowest_first,
     model_of,
     personalization,
-    primary_predictor,
     records,
 )
 from latecomer.reports.words import (
@@ -200,8 +200,8 @@ HOW = "paired over clients, 5%, Holm over all pairs"
 
 def answer_accuracy(material: Material) -> Answer | None:
     """Say from what to what methods err on new clients, and name one only if a test does."""
-    groups = primary_predictor(material.accuracy)
-    frame = groups[groups["group"] == "novel"].sort_values("mean", kind="stable")
+    groups = material.one_a_label
+    frame = lowest_first(groups[groups["group"] == "novel"])
     if frame.empty:
         return None
     names = model_names(frame)
@@ -229,11 +229,11 @@ def _as_accuracies(frame: pd.DataFrame) -> str:
 def said_of_errors(frame: pd.DataFrame) -> list[str]:
     """Say how new clients are served, in a sentence or two.
 
-    ``frame`` has novel rows of ``accuracy_frame``, one predictor a label, the smallest mean first.
+    ``frame`` has novel rows of the ``accuracy_frame`` of one predictor a label, the lowest first.
     """
     names, every = model_names(frame), records(frame)
     first = every[0]
-    over = f"{count(int(first['n_clients']), 'client')} and {count(int(first['n_seeds']), 'seed')}"
+    over = f"{counts(frame['n_clients'], 'client')} and {counts(frame['n_seeds'], 'seed')}"
     of = "error on clients that they never saw"
     if len(every) > 1:
         order = [model_of(row) for row in every]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from latecomer.certify.page.svg import INK, MUTED, WIDE
-from latecomer.certify.words import DASH, count, listing, percent, points
+from latecomer.certify.words import DASH, counts, listing, percent, points
 from latecomer.reports.display.drawing import Looks, styled
 from latecomer.reports.display.errors_figure import NARROW_BELOW, model_rows
 from latecomer.reports.display.naming import (
@@ -112,7 +112,7 @@ def answer_gap(material: Material) -> Answer | None:
     parts = f"{_own_data(frame)} {_less_alone(less, material, names)}".strip()
     more = (f"{_chance(every, real, names)} {apart}".strip(), parts, _lowest(every))
     return Answer(
-        _sentence(every, worse, names),
+        _sentence(frame, worse, names),
         tuple(one for one in more if one),
         _table(frame, less, names),
         (_plot(frame, names, material),),
@@ -120,11 +120,12 @@ def answer_gap(material: Material) -> Answer | None:
     )
 
 
-def _sentence(every: list[dict[str, Any]], worse: Collection[Model], names: Names) -> str:
+def _sentence(frame: pd.DataFrame, worse: Collection[Model], names: Names) -> str:
+    every = records(frame)
     first, of = every[0], "points of error lost on clients that joined after training"
-    over = count(int(first["n_novel"]), "new client")
-    if first["n_seeds"] > 1:
-        over += f" and {count(int(first['n_seeds']), 'seed')}"
+    over = counts(frame["n_novel"], "new client")
+    if frame["n_seeds"].max() > 1:
+        over += f" and {counts(frame['n_seeds'], 'seed')}"
     if len(every) > 1:
         ends = points(first["gap"]), points(every[-1]["gap"])
         order = [model_of(row) for row in every]

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from latecomer.certify.rule import RULES
-from latecomer.certify.words import count, listing, magnitude, number, percent, shift_name
+from latecomer.certify.words import (
+    count,
+    inward,
+    listing,
+    magnitude,
+    number,
+    percent,
+    shift_name,
+)
 from latecomer.reports.accuracy.comparison import sameness_frame, say_sameness
 from latecomer.reports.accuracy.training import training_frame, training_losses
 from latecomer.reports.checks.check import Check, Found
@@ -18,6 +26,7 @@ from latecomer.reports.display.naming import as_subject, model_called, model_nam
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.chosen import held_out
 from latecomer.reports.frames.errors import (
+    ALIKE,
     CONFIDENCE,
     MODEL,
     half_width,
@@ -45,7 +54,7 @@ def _few(material: Material) -> Iterator[Found]:
         least = float(least_price(0.0, n, delta))
         yield Found(
             f"Certificates stand on {count(n, 'client')}: independent ones without any error "
-            f"would still be certified at no less than {percent(least)}.",
+            f"would still be certified at no less than {inward(100 * least, up=False)}%.",
             n,
         )
 
@@ -268,7 +277,7 @@ def _winners(material: Material) -> Iterator[Found]:
     mean = plain.groupby(["seed", "label"])["error"].mean().unstack("label").dropna()
     if len(mean) < 2 or mean.shape[1] < 2:
         return
-    lowest = mean.eq(mean.min(axis=1), axis=0)
+    lowest = mean.sub(mean.min(axis=1), axis=0) <= ALIKE
     if not lowest.all(axis=0).any():
         won = [label for label in material.labels if label in lowest and lowest[label].any()]
         yield Found(

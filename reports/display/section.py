@@ -21,6 +21,7 @@ from latecomer.reports.frames.errors import (
     dealt_shifts,
     in_order,
     labels_in,
+    primary_predictor,
     serving_steps,
     shift_frame,
 )
@@ -119,6 +120,7 @@ class Material:
     errors = cached_property(lambda self: client_errors(self.rows))
     steps = cached_property(lambda self: serving_steps(self.rows, self.study.get("methods") or ()))
     accuracy = cached_property(lambda self: accuracy_frame(self.errors))
+    one_a_label = cached_property(lambda self: _one_a_label(self.errors, self.accuracy))
     gaps = cached_property(lambda self: gaps_beside(self.errors, self.mean_gaps))
     mean_gaps = cached_property(lambda self: gap_intervals(self.rows))
     gaps_less_alone = cached_property(lambda self: gaps_less_alone(self.errors))
@@ -129,6 +131,15 @@ class Material:
     choice = cached_property(lambda self: choose(self.declared, self.rows, self.study))
     anatomy = cached_property(lambda self: anatomy_frame(self.rows, self.bounds))
     ledger = cached_property(lambda self: ledger_frame(self.tables("certificates")))
+
+
+def _one_a_label(errors: pd.DataFrame, accuracy: pd.DataFrame) -> pd.DataFrame:
+    """Return the ``accuracy_frame`` of one predictor a label, these being compared by themselves.
+
+    A model that stands out of these need not do so of all, and the other way round.
+    """
+    own = primary_predictor(errors)
+    return accuracy if len(own) == len(errors) else accuracy_frame(own)
 
 
 def tabled(

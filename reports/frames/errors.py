@@ -153,7 +153,8 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
     The difference of two models is taken client by client on the seeds both have, averaged over
     seeds, and put to a paired t-test over clients.  The same errors decide which model is lowest,
     so p-values are corrected after Holm over all pairs, not only those with the lowest. ``tied``
-    are the lowest model itself and those whose corrected p-value is above 0.05.
+    are the lowest model itself and those not found to err more than it does: their corrected
+    p-value is above 0.05, or they err less on the seeds that both have, where those are not all.
     """
     names = ["difference", "difference_lower", "difference_upper", "p_holm", "tied"]
     if errors.empty:
@@ -169,8 +170,32 @@ def comparison_frame(errors: pd.DataFrame) -> pd.DataFrame:
             compared[other] = (-middle, -upper, -lower, p)
     records = [(*model, "novel", *compared[model]) for model in table.columns]
     frame = pd.DataFrame(records, columns=[*MODEL, "group", *names[:4]])
-    frame["tied"] = ~(frame["p_holm"] <= 1 - CONFIDENCE)
+    frame["tied"] = ~((frame["p_holm"] <= 1 - CONFIDENCE) & (frame["difference"] > 0))
     return frame
+
+
+def lowest_first(frame: pd.DataFrame) -> pd.DataFrame:
+    """Sort novel rows of ``accuracy_frame`` by their mean, the model compared with on top.
+
+    Means that are equal up to rounding may come in either order otherwise.
+    """
+    compared = frame["difference"].ne(0) | frame["p_holm"].notna()
+    order = np.lexsort([compared.to_numpy(), levels(frame["mean"].to_numpy(dtype=float))])
+    return frame.iloc[order]
+
+
+def levels(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Give values their places from 0 on, those equal up to rounding the same one.
+
+    Means of the same errors, summed in another order, differ in their last bit and are ties.
+
+    >>> levels(np.array([0.5, (0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3])).tolist()
+    [1, 0, 0]
+    """
+    order = np.argsort(values, kind="stable")
+    numbers = np.empty(len(values), dtype=np.int64)
+    numbers[order] = np.cumsum(np.diff(values[order], prepend=values[order[:1]]) > ALIKE)
+    return numbers
 
 
 def paired_p(differences: pd.Series) -> float:
@@ -247,7 +272,8 @@ def pair_frame(errors: pd.DataFrame) -> pd.DataFrame:
 def rank_test_frame(errors: pd.DataFrame, *, alpha: float = 1 - CONFIDENCE) -> pd.DataFrame:
     r"""Rank all models within each client: Friedman's test and Nemenyi's critical difference.
 
-    A client's error is averaged over the seeds that all models have; ties share their mean rank.
+    A client's error is averaged over the seeds that all models have; ties, up to rounding, share
+    their mean rank.
     Two models differ at level ``alpha`` when their mean ranks are further apart than
 
     .. math:: q_\alpha \sqrt{k (k + 1) / (6 N)}
@@ -274,6 +300,7 @@ def rank_test_frame(errors: pd.DataFrame, *, alpha: float = 1 - CONFIDENCE) -> p
     n_clients, n_models = table.shape
     if n_models < 3 or n_clients < 2:
         return pd.DataFrame(columns=columns)
+    table[:] = np.apply_along_axis(levels, 1, table.to_numpy(dtype=float))
     ranks = table.rank(axis=1)
     if (ranks.nunique(axis=1) == 1).all():
         statistic, p = 0.0, 1.0  # every client ties all models: the test divides 0 by 0
@@ -505,16 +532,15 @@ def rank_frame(diagnostics: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``label metric clients spearman n``, over unshifted clients (``unshifted``) and over all
-        conditions (``all``); NaN where either side is constant.
+        conditions (``all``); NaN where either side is constant.  What is equal up to rounding ties.
     """
     records = []
     for (label, metric), frame in diagnostics.groupby(["label", "metric"], sort=False):
         for clients, part in (("unshifted", frame[frame["shift"] == "none"]), ("all", frame)):
-            constant = part["distance"].nunique() < 2 or part["error"].nunique() < 2
+            both = [levels(part[name].to_numpy(dtype=float)) for name in ("distance", "error")]
             rho = np.nan
-            if not constant:
-                ranks = np.array([stats.rankdata(part[name]) for name in ("distance", "error")])
-                rho = float(np.corrcoef(ranks)[0, 1])
+            if len(part) and min(side.max() for side in both) > 0:
+                rho = float(np.corrcoef([stats.rankdata(side) for side in both])[0, 1])
             records.append((label, metric, clients, rho, len(part)))
     return pd.DataFrame(records, columns=["label", "metric", "clients", "spearman", "n"])
 

@@ -99,7 +99,7 @@ def after_words(
         )
     row, delta = after.row, float(after.row["delta"])
     whose = system_called(row, names, several_seeds=several_seeds)
-    gone = f", {count(after.n_dropped, 'dropped one')} included" if after.n_dropped else ""
+    gone = f", {count(after.n_dropped, 'dropped one')} included," if after.n_dropped else ""
     value = f"at most {magnitude(row['shown'])}" if row["shown"] < 1 else "100% or more"
     text = (
         f"Looked at afterwards, the smallest of all {after.n_systems} systems certified on these "

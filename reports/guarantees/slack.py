@@ -33,6 +33,7 @@ from latecomer.reports.frames.errors import (
     client_errors,
     half_width,
     in_order,
+    levels,
     records,
     unshifted,
 )
@@ -361,9 +362,10 @@ def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _tau(left: pd.Series, right: pd.Series) -> float:
-    if len(left) < FEWEST or left.nunique() < 2 or right.nunique() < 2:
+    sides = [levels(side.to_numpy(dtype=float)) for side in (left, right)]
+    if len(left) < FEWEST or min(side.max() for side in sides) < 1:
         return float("nan")
-    return float(stats.kendalltau(left, right).statistic)
+    return float(stats.kendalltau(*sides).statistic)
 
 
 def order_table(frame: pd.DataFrame) -> Table:

@@ -28,6 +28,7 @@ from latecomer.reports.frames.errors import (
     CONTROL,
     MODEL,
     failures_frame,
+    lowest_first,
     primary_predictor,
     records,
 )
@@ -223,8 +224,8 @@ def _asked(material: Material) -> Iterator[Block]:
 
 
 def _best(material: Material) -> Iterator[Block]:
-    novel = material.accuracy[material.accuracy["group"] == "novel"]
-    frame = primary_predictor(novel).sort_values("mean", kind="stable")
+    every = material.one_a_label
+    frame = lowest_first(every[every["group"] == "novel"])
     said = said_of_errors(frame) if len(frame) else ["No new client was measured."]
     yield Text(" ".join(said), "lead")
 

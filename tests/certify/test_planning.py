@@ -226,5 +226,6 @@ def test_six_sites_are_told_what_they_can_show():
 
 
 def test_the_confidence_of_what_few_sites_can_show_is_that_asked_for():
-    with pytest.raises(InputError, match=r"with 80% confidence .* of no less than 24%"):
+    # 1 - 0.2^(1/6) is 0.2353.
+    with pytest.raises(InputError, match=r"with 80% confidence .* of no less than 23%"):
         refuse_too_few(6, [40] * 6, 0.2)

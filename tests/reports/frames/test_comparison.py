@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from latecomer.reports import pair_frame, rank_test_frame
-from latecomer.reports.frames.errors import holm
+from latecomer.reports.frames.errors import comparison_frame, holm, levels, lowest_first
 
 
 def errors_of(table, seeds=1):
@@ -81,3 +81,35 @@ def test_all_alike_is_no_difference_and_too_little_is_no_test():
     assert rank_test_frame(errors_of([[0.1, 0.2]])).empty
     assert rank_test_frame(errors_of([[0.1, 0.2, 0.3]])).empty
     assert pair_frame(errors_of([[0.1]])).empty
+
+
+def test_means_over_seeds_that_are_equal_up_to_rounding_tie():
+    seeds = ([0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [0.6, 0.6, 0.6])
+    one, other = (sum(errors) / 3 for errors in seeds[:2])
+    assert one != other  # in the last bit
+    errors = pd.concat(
+        errors_of([[model[seed] for model in seeds]] * 4).assign(seed=seed) for seed in range(3)
+    )
+    frame = rank_test_frame(errors).set_index("label")
+    assert frame["mean_rank"].to_dict() == {"a": 1.5, "b": 1.5, "c": 3.0}
+    assert levels(np.array([one, 0.5, other])).tolist() == [0, 1, 0]
+
+
+def test_a_model_that_errs_less_on_the_seeds_both_have_is_not_worse():
+    # One model has the easy seed alone, and errs more there than the other, whose mean is larger.
+    wobble = np.linspace(-0.01, 0.01, 6)[:, None] * [1.0, 0.5]
+    easy, hard = (errors_of(mean + np.array([0.03, 0.0]) + wobble) for mean in (0.1, 0.5))
+    errors = pd.concat([easy, hard[hard["label"] == "b"].assign(seed=1)]).assign(group="novel")
+    frame = comparison_frame(errors).set_index("label")
+    assert frame.loc["a", "difference"] == 0
+    assert frame.loc["b", "difference"] == pytest.approx(-0.03)
+    assert frame.loc["b", "p_holm"] < 0.05
+    assert frame["tied"].all()
+
+
+def test_the_model_compared_with_comes_first_of_means_that_are_equal_up_to_rounding():
+    p = [0.5, np.nan, np.nan]
+    frame = pd.DataFrame(
+        {"mean": [0.3, 0.1 + 0.2, 0.2], "difference": [0.1, 0, np.nan], "p_holm": p}
+    )
+    assert lowest_first(frame).index.tolist() == [2, 1, 0]

@@ -242,6 +242,21 @@ def test_rank_correlation(read):
     assert set(ranks["n"]) == {4}
 
 
+def test_rank_correlation_ties_what_is_equal_up_to_rounding(read):
+    seeds = [(0.0, 0.0, 0.3), (0.0, 0.1, 0.2), (0.4, 0.4, 0.4)]
+    rows = [
+        error_row("a", seed, "novel", client, error)
+        for client, own in enumerate(seeds)
+        for seed, error in enumerate(own)
+    ]
+    rows += [distance_row(client, distance) for client, distance in enumerate((1.0, 2.0, 3.0))]
+    ranks = rank_frame(diagnostics_frame(read(rows)))
+    # Ranks 1.5 1.5 3 against 1 2 3.
+    assert ranks["spearman"].tolist() == pytest.approx([math.sqrt(0.75)] * 2)
+    two = [row for row in rows if row["client"] != 2]
+    assert rank_frame(diagnostics_frame(read(two)))["spearman"].isna().all()
+
+
 def test_failures_and_sizes(read):
     rows = [
         *hand_made(),

@@ -256,6 +256,18 @@ def test_bounds_are_ranked_against_gap_and_error_across_models(read_made):
     assert shown.loc["held-out clients, conformal quantile", "with the gap"] == DASH
 
 
+def test_errors_that_are_equal_up_to_rounding_tie_where_bounds_are_ranked(read_made):
+    clients = [(0.0, 0.0, 0.3), (0.0, 0.1, 0.2), (0.1, 0.1, 0.1)]
+    rows = []
+    for seed, novel in enumerate(clients):
+        rows += errors("a", seed, "seen", [0.1]) + errors("a", seed, "novel", novel)
+        price = {"empirical_risk": 0.2, "price": 0.1 * seed}
+        rows += bound("a", seed, "r0:product", price)
+    read_again = read_made(rows)
+    frame = order_frame(bound_frame(read_again), gap_frame(read_again))
+    assert frame[["tau_gap", "tau_error"]].isna().all(axis=None)
+
+
 def test_a_tuned_systems_claim_counts_no_pool_of_held_out_clients():
     said = statement({"bound": "r1:product", "population": "unseen-client", "reason": "",
                       "sampling": "finite-pool", "rigorous": True, "value": 0.3, "delta": 0.05,

@@ -11,9 +11,10 @@ from sketches import answered, kept
 
 from latecomer import bounds
 from latecomer.eval.results.rows import load_run
+from latecomer.reports.display.naming import model_names
 from latecomer.reports.display.section import Material
 from latecomer.reports.frames.chosen import after_looking, dropped_systems
-from latecomer.reports.guarantees.certificate import looked_at, spread_words
+from latecomer.reports.guarantees.certificate import after_words, looked_at, spread_words
 
 SYSTEM = ["label", "predictor", "seed"]
 
@@ -96,6 +97,8 @@ def test_after_looking_each_certificate_has_its_share_of_delta(digits: Material)
     assert more is not None
     assert (more.n_systems, more.n_dropped) == (12, 3)
     assert more.row["shown"] > after.row["shown"]
+    told = after_words(more, declared, model_names(declared))
+    assert "certified on these clients, 3 dropped ones included, is at most" in told
 
 
 def test_systems_on_the_record_and_not_in_the_rows_are_counted(digits: Material) -> None:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from latecomer.reports.shift.answer import _doubled_words
+from latecomer.reports.shift.answer import _doubled_words, at_severest, distance_from_none
 
 COLUMNS = ["label", "predictor", "shift", "doubles", "wrong"]
 NAN = float("nan")
@@ -36,3 +36,10 @@ def test_of_a_handful_of_wrong_samples_nothing_doubles() -> None:
 
 def test_where_the_start_is_unknown_nothing_is_said() -> None:
     assert said(("m", "", "extrapolation", NAN, 1.0)) == ""
+
+
+def test_of_severities_equally_far_from_none_the_one_of_more_error_is_the_severest() -> None:
+    # 1 - 0.6 is larger than 1.4 - 1 in its last bit.
+    shifted = pd.DataFrame({"shift": "contrast", "severity": [0.6, 1.4], "error": [0.2, 0.3]})
+    shifted["distance"] = distance_from_none("contrast", shifted["severity"])
+    assert at_severest(shifted)["severity"].tolist() == [1.4]
