@@ -298,7 +298,10 @@ def _novel(material: Material) -> pd.DataFrame:
 
 
 def _worse(errors: pd.DataFrame, yardstick: pd.Series, called: str) -> Iterator[Found]:
-    """Say which methods err more than a yardstick on the same clients, beyond chance."""
+    """Say which methods err more than a yardstick on the same clients, beyond chance.
+
+    Each by a test of its own, not corrected for their number: ``BY_ITSELF`` tells.
+    """
     for label, own in errors.groupby("label", sort=False):
         more = (own.set_index("client")["error"] - yardstick).dropna()
         if more.mean() > 0 and paired_p(more) < 1 - CONFIDENCE:
@@ -360,6 +363,12 @@ def majority_error(held: Sequence[int], n_support: int) -> float:
     others = np.asarray(held) - drawn
     right = others[np.arange(DRAWS), drawn.argmax(axis=1)]
     return float(1 - right.mean() / (sum(held) - n_support))
+
+
+BY_ITSELF = (
+    " Each method is compared by itself, at 5% both ways: of forty methods that err as much as the "
+    "yardstick about one is found here by chance."
+)
 
 
 CHECKS = (
@@ -459,7 +468,8 @@ CHECKS = (
         "LC003",
         "Worse than training alone",
         partial(_than_method, method="local", called="training alone (Local)"),
-        "Clients that would do better without the federation have no reason to join it.",
+        "Clients that would do better without the federation have no reason to join it."
+        + BY_ITSELF,
         "Let new clients train longer, give methods more rounds or rates chosen by seen clients "
         "(`train.tune_newcomers`), or accept that these clients need no federation.",
         "New clients have no labels in your use, so that training alone is not on offer.",
@@ -470,7 +480,8 @@ CHECKS = (
         _than_majority,
         "A method that a constant beats has learnt nothing that serves the client. The constant is "
         "the class that the client's own support has most of, which takes labels to know; its "
-        "error is the mean over random parts of the client's points in place of the support.",
+        "error is the mean over random parts of the client's points in place of the support."
+        + BY_ITSELF,
         "Check that the training learns at all (LC007, LC008) and that settings fit the data.",
         "New clients have no labels, or errors of rare classes are what you care about.",
     ),
@@ -481,7 +492,7 @@ CHECKS = (
             _than_method, method="glmm", called="a regression with an intercept a client (glmm)"
         ),
         "Method `glmm` is what a statistician would have done: one regression for all, one number "
-        "a client. Anything larger has to earn its cost.",
+        f"a client. Anything larger has to earn its cost.{BY_ITSELF}",
         "Look for settings, by seen clients, under which the larger model earns it; or take glmm.",
         "The inputs are pictures or text, on which a regression is no sensible yardstick.",
     ),

@@ -274,8 +274,9 @@ def statement(
     said += _exceptions(study)
     said.append(
         "Means are over clients first, then over seeds. Spread is named beside every number: one "
-        "standard deviation over seeds, or a 95% t-interval over clients. A certificate belongs "
-        "to one trained model and is never averaged."
+        "standard deviation over seeds, or a 95% t-interval over clients; of few clients, some of "
+        "whom err far more than the rest, that lies too low and holds the mean less often. A "
+        "certificate belongs to one trained model and is never averaged."
     )
     return said
 
