@@ -233,7 +233,7 @@ def _sentence(first: Mapping[str, Any], subject: str, over: str) -> str:
         f"the {percent(first['measured'])} measured on {count(int(first['n_novel']), 'new client')}"
     )
     if first["vacuous"]:
-        told = f"the certificate of {subject.rstrip(',')} is 100% or more"
+        told = f"the certificate of {subject} is 100% or more"
         return f"Nothing is guaranteed with {sure} confidence: {told}, beside {beside}."
     above = points(first["value"] - first["measured"])
     side = "below" if first["value"] < first["measured"] else "above"

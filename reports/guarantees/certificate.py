@@ -163,7 +163,7 @@ def _sentence(
     subject = chosen_system(choice, names, several_seeds=several)
     if first["shown"] >= 1:
         return (
-            f"Nothing is guaranteed by {clients}: the certificate of {subject.rstrip(',')} is "
+            f"Nothing is guaranteed by {clients}: the certificate of {subject} is "
             f"100% or more ({sure} confidence)."
         )
     return (

@@ -12,7 +12,7 @@ from latecomer.errors import InputError
 from latecomer.eval.names import QUESTIONS, ROUTES, statement
 from latecomer.reports.accuracy.errors import answer_accuracy, said_of_errors
 from latecomer.reports.checks import CHECKS, by_check, findings, findings_file
-from latecomer.reports.display.naming import as_subject, model_called
+from latecomer.reports.display.naming import as_subject, model_names
 from latecomer.reports.display.section import (
     Answer,
     Block,
@@ -29,6 +29,7 @@ from latecomer.reports.frames.errors import (
     MODEL,
     failures_frame,
     lowest_first,
+    model_of,
     primary_predictor,
     records,
 )
@@ -117,7 +118,7 @@ def shift_answers(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> list[str]:
     the rows' ``shift_frame``, ``dealt`` the shifts that deal other clients.
     """
     shifts = [name for name in dict.fromkeys(frame["shift"]) if name != "none"]
-    said = []
+    said, names = [], model_names(frame)
     for shift in sorted(name for name in shifts if not name.endswith(CONTROL)):
         own = frame[frame["shift"] == shift]
         matched = shift + CONTROL in shifts
@@ -125,14 +126,17 @@ def shift_answers(frame: pd.DataFrame, dealt: Sequence[str] = ()) -> list[str]:
         own = at_severest(own)
         severity = own["severity"].iloc[0]
         before = shift + CONTROL if matched else "none"
-        known = frame[frame["shift"] == before].set_index("label")["mean"]
-        lost = (own.set_index("label")["mean"] - known).dropna().sort_values(kind="stable")
+        known = frame[frame["shift"] == before].set_index(MODEL)["mean"]
+        errors = own.set_index(MODEL)["mean"]
+        lost = (errors - known).dropna().sort_values(kind="stable")
         if lost.empty:
             continue
-        errors = list(own["mean"])
-        told = f"errors {between(percent(min(errors)), percent(max(errors)))}"
+        # Errors of the models whose start is known: those that the losses are of.
+        errors = errors[lost.index]
+        told = f"errors {between(percent(errors.min()), percent(errors.max()))}"
         if len(lost) == 1:
-            told = f"{model_called(lost.index[0])} has {percent(errors[0])} error"
+            called = as_subject(names[lost.index[0]])
+            told = f"{called} has {percent(errors.iloc[0])} error"
         ends = [points(lost.iloc[place]) for place in (0, -1)]
         change = f"{ends[0]} to {ends[1]}" if len(lost) > 1 else ends[0]
         against = "the control" if matched else "no shift"
@@ -150,12 +154,12 @@ def answers_by_method(frame: pd.DataFrame, declared: pd.DataFrame) -> list[dict[
     about its certificate, empty when there is none, and ``terms`` what that is about and what it
     cost.
     """
-    frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean")
-    of = {model: own for model, own in declared.groupby(MODEL)}
+    frame = primary_predictor(frame[frame["group"] == "novel"]).sort_values("mean", kind="stable")
+    names, of = model_names(frame), {model: own for model, own in declared.groupby(MODEL)}
     return [
         {
             "label": str(row["label"]),
-            "subject": as_subject(model_called(str(row["label"]))),
+            "subject": as_subject(names[model_of(row)]),
             "measured": _measured(row),
             **_certified(of.get((row["label"], row["predictor"]), declared.iloc[:0])),
         }
@@ -263,7 +267,8 @@ def _missing(material: Material) -> Iterator[Block]:
     cells, failed = material.run.cells, len(failures_frame(material.everything))
     unfinished = sum(cell.status == "unfinished" for cell in cells)
     said = [f"{failed}{f' of {len(cells)}' if cells else ''} cells failed."] if failed else []
-    said += [f"{unfinished} of {len(cells)} cells are not finished."] if unfinished else []
+    are = "is" if unfinished == 1 else "are"
+    said += [f"{unfinished} of {len(cells)} cells {are} not finished."] if unfinished else []
     if said:
         told = Markup('{} <a href="#failures">See which</a>').format(" ".join(said))
         yield Text(told, "failed")

@@ -300,7 +300,7 @@ def answer_shift(material: Material) -> Answer | None:
         _sentence(frame, means, worse, names, material.dealt),
         tuple(one for one in more if one),
         _table(frame, material.accuracy, names, order, material.dealt),
-        (_plot(material, names),),
+        (_plot(material),),
         {
             "least_loss": float(means.iloc[0]),
             "most_loss": float(means.iloc[-1]),
@@ -336,8 +336,9 @@ def _at(frame: pd.DataFrame, shift: str) -> str:
     return shift_name(shift, float(frame.loc[frame["shift"] == shift, "severity"].iloc[0]))
 
 
-def _plot(material: Material, names: Names) -> Plot:
+def _plot(material: Material) -> Plot:
     frame = curves_from_start(material.shifts)
+    names = model_names(frame)  # some may lack what a loss is counted from
     ends = frame.groupby([*MODEL, "shift"], sort=False).tail(1)
     said = [
         f"{shift_name(row['shift'], row['severity'])} {names[model_of(row)]} {percent(row['mean'])}"

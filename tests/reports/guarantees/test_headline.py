@@ -101,6 +101,15 @@ def test_after_looking_each_certificate_has_its_share_of_delta(digits: Material)
     assert "certified on these clients, 3 dropped ones included, is at most" in told
 
 
+@pytest.mark.parametrize("asks", ["certificate", "bounds"])
+def test_what_chose_a_vacuous_certificate_stands_between_commas(digits: Material, asks) -> None:
+    rows = digits.rows.copy()
+    rows.loc[(rows["metric"] == "certificate") & (rows["term"] == ""), "value"] = 1.2
+    said = answered(asks, with_rows(digits, rows)).sentence
+    assert said.startswith("Nothing is guaranteed ")
+    assert ", chosen by the seen clients' error on data that they kept out of training, is" in said
+
+
 def test_systems_on_the_record_and_not_in_the_rows_are_counted(digits: Material) -> None:
     cells = sorted(set(digits.rows["cell"]))[:2]
     record = [

@@ -14,6 +14,7 @@ from latecomer.reports.accuracy.training import describe_training
 from latecomer.reports.clients.distances import describe_classes, distance_caption
 from latecomer.reports.display.drawing import looks
 from latecomer.reports.display.section import Material
+from latecomer.reports.frames.bounds import bound_frame
 from latecomer.reports.frames.errors import client_errors, dealt_shifts
 from latecomer.reports.guarantees.distribution import (
     DISTRIBUTION,
@@ -25,7 +26,7 @@ from latecomer.reports.guarantees.distribution import (
     price_table,
 )
 from latecomer.reports.guarantees.next_population import NEXT_POPULATION
-from latecomer.reports.page.questions import shift_answers
+from latecomer.reports.page.questions import answers_by_method, shift_answers
 from latecomer.reports.shift.answer import answer_shift, effect_table, lacks_table
 from latecomer.reports.shift.curves import severity_places, shift_caption, shift_table
 
@@ -34,9 +35,10 @@ CERTIFIED = {"label": "pefll", "method": "pefll", "cell": "pefll0", "group": "ce
 
 
 def error(client, value, shift="none", seed=0, group="novel", label="pefll", **more):
-    return make_row(label=label, method="pefll", predictor="deterministic", seed=seed, group=group,
-                    client=client, shift=shift, metric="error", value=value, n_query=10,
-                    cell=f"{label}{seed}", status="done", **more)  # fmt: skip
+    own = {"predictor": "deterministic", **more}
+    return make_row(label=label, method="pefll", seed=seed, group=group, client=client, shift=shift,
+                    metric="error", value=value, n_query=10, cell=f"{label}{seed}", status="done",
+                    **own)  # fmt: skip
 
 
 @pytest.fixture
@@ -106,6 +108,40 @@ def test_clients_that_a_shift_deals_are_not_called_those_without_shift(read):
     answer = answer_shift(Material(mock.Mock(rows=read(rows)), read(rows), ["pefll"], {}))
     assert "over 2 clients (others under extrapolation)" in answer.sentence
     assert "extrapolation: of other clients" in answer.table.caption
+
+
+def test_a_model_without_a_start_has_a_curve_and_no_loss(read):
+    """And where one model alone has a start, its errors are its own, by whatever predictor."""
+    rows = [error(client, 0.1, label="b") for client in (7, 8)]
+    rows += [error(client, 0.15, label="b", predictor="gibbs") for client in (7, 8)]
+    rows += [
+        error(client, value, "blur", severity=1.0, label=label, predictor=predictor)
+        for label, value, predictor in (("a", 0.9, "gibbs"), ("b", 0.3, "deterministic"))
+        for client in (7, 8)
+    ]
+    made = Material(mock.Mock(rows=read(rows)), read(rows), ["a", "b"], {})
+    answer = answer_shift(made)
+    assert answer.sentence.startswith("b: +20.0 points of error lost under blur 1")
+    assert "blur 1 a 90.0%" in answer.figures[0].alt
+    assert shift_answers(made.shifts) == [
+        "Blur 1: b has 30.0% error; against no shift, +20.0 points."
+    ]
+
+
+def test_two_predictors_of_a_label_are_told_apart_where_none_has_fixed_weights(read):
+    both = [
+        error(client, value, *shift, predictor=predictor)
+        for client in (7, 8)
+        for predictor, value in (("gibbs", 0.1), ("prior", 0.2))
+        for shift in ((), ("blur",))
+    ]
+    rows = read([{**row, "severity": 1.0 if row["shift"] == "blur" else ""} for row in both])
+    told = answers_by_method(reports.accuracy_frame(rows), bound_frame(rows))
+    assert [one["subject"] for one in told] == [
+        "PeFLL, random weights,", "PeFLL, before its tuning,"
+    ]  # fmt: skip
+    (said,) = shift_answers(reports.shift_frame(rows))
+    assert said == "Blur 1: errors from 10.0% to 20.0%; against no shift, 0.0 to 0.0 points."
 
 
 def test_samples_missing_are_listed_once_per_client(other_data):

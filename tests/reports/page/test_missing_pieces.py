@@ -3,17 +3,21 @@
 import io
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from sketches import Sketcher, sketch
+from sketches import Sketcher, rows_of, sketch
 
 from latecomer.errors import InputError
-from latecomer.eval.results.rows import load_run, make_row
+from latecomer.eval.results.rows import CellRecord, RunRecord, load_run, make_row
 from latecomer.reports import report
+from latecomer.reports.display.section import Material
 from latecomer.reports.page.method import setup_card, statement
 from latecomer.reports.page.page import page_of
+from latecomer.reports.page.questions import MISSING
 
 SMALL = {"seeds": (0, 1), "labels": ("pfedhn", "pefll-stochastic")}
 
@@ -144,6 +148,14 @@ def test_useful_but_unproven_value_is_called_so(tmp_path, run_writer):
 
     text = sketch(run_writer(tmp_path, change=shrink, **SMALL))
     assert "not proven here" in text
+
+
+def test_one_unfinished_cell_is_not_several():
+    rows = rows_of({"novel": np.full((1, 3), 0.1)}).assign(cell="a", message="")
+    cell = CellRecord("b", Path(), "unfinished", {"method": {"label": "pefll"}}, {}, "")
+    material = Material.of(RunRecord(Path(), {}, {}, rows, (), (cell,)))
+    (said,) = MISSING.blocks(material)
+    assert str(said.text).startswith("1 of 1 cells is not finished.")
 
 
 def test_no_run_is_one_line(tmp_path):
