@@ -306,7 +306,8 @@ def show_comparison(first: Path, second: Path, *, as_json: bool) -> None:
 
 
 def _line(row: dict[Any, Any]) -> dict[str, str]:
-    model = row["label"] if row["predictor"] != "gibbs" else f"{row['label']} (gibbs)"
+    plain = row["predictor"] == "deterministic"
+    model = row["label"] if plain else f"{row['label']} ({row['predictor']})"
     span = f"{points(row['lower'])} to {points(row['upper'])}"
     return {
         "method": model,

@@ -93,8 +93,9 @@ def _unlike(material: Material) -> Iterator[Found]:
             continue
         novel, certified = groups
         more = float(novel.mean() - certified.mean())
-        p = _permutation_p(novel, certified)
-        if p < LEVEL / len(material.labels):
+        level = LEVEL / len(material.labels)
+        p = _permutation_p(novel, certified, max(PERMUTATIONS, round(2 / level)))
+        if p < level:
             yield Found(
                 f"{as_subject(model_called(label))} errs {100 * more:.1f} points more on new "
                 f"clients than on the certified ones (permutation test, p = {p:.2g}): new clients "
@@ -104,9 +105,10 @@ def _unlike(material: Material) -> Iterator[Found]:
             )
 
 
-def _permutation_p(novel: Errors, certified: Errors) -> float:
+def _permutation_p(novel: Errors, certified: Errors, permutations: int) -> float:
     """Return the chance of new clients erring so much more, if all are drawn alike.
 
+    It is no smaller than one in as many permutations, which have to be more for more methods.
     A test by the t law fails for few clients, and for errors of few values: three new clients of
     one error have no variance.
     """
@@ -114,7 +116,7 @@ def _permutation_p(novel: Errors, certified: Errors) -> float:
     if _more(novel, certified, 0) <= 2 * spread * math.sqrt(1 / len(novel) + 1 / len(certified)):
         return 1.0  # too little for any level that is asked for, and most methods end here
     found = stats.permutation_test(
-        (novel, certified), _more, vectorized=True, n_resamples=PERMUTATIONS, batch=100,
+        (novel, certified), _more, vectorized=True, n_resamples=permutations, batch=100,
         alternative="greater", random_state=0,
     )  # fmt: skip
     return float(found.pvalue)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from latecomer.commands.app import app
 from latecomer.commands.render import duration
-from latecomer.commands.run_directories import tell_missing
+from latecomer.commands.run_directories import _line, tell_missing
 from latecomer.errors import InputError
 from latecomer.eval.results.rows import load_run, make_row, write_rows
 from latecomer.eval.runs.cell_directory import run_status, seal
@@ -128,3 +128,10 @@ def test_what_is_made_of_a_run_that_lacks_cells_says_so(directory: Path, capsys:
     assert same.stderr.splitlines() == [
         f"{directory}, of 2 cells: 1 unfinished; 'latecomer status' lists them"
     ]
+
+
+def test_a_comparison_names_every_predictor_but_the_fixed_weights():
+    row = {"label": "pefll", "seed": 0, "first": 0.1, "second": 0.2, "difference": 0.1}
+    row |= {"lower": float("nan"), "upper": float("nan"), "n_clients": 12, "n_seeds": 1}
+    named = [_line({**row, "predictor": name})["method"] for name in ("deterministic", "prior")]
+    assert named == ["pefll", "pefll (prior)"]

@@ -292,6 +292,18 @@ def test_methods_as_good_as_the_yardstick_are_found_as_often_as_the_check_says()
     )
 
 
+def test_of_a_hundred_and_twenty_methods_one_can_still_be_called_unlike():
+    """Its level is below one in 10,000, which so many permutations cannot tell."""
+    rng = np.random.default_rng(1)
+    rows = [row for place in range(119) for row in errors_of(f"m{place}", "novel", [0.1])]
+    held = rng.uniform(0.0, 0.2, 40)
+    rows += errors_of("fedavg", "certification", held) + errors_of(
+        "fedavg", "novel", held[:12] + 0.5
+    )
+    (only,) = findings(run_of(rows), [CHECKS["LC010"]])
+    assert only.label == "fedavg"
+
+
 @pytest.mark.slow
 def test_numbers_are_those_of_the_rows():
     said = {code: sentences(case(code)[1])[code] for code in ("LC003", "LC001", "LC013")}
