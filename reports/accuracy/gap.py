@@ -177,11 +177,14 @@ def _less_alone(less: pd.DataFrame, material: Material, names: Names) -> str:
     every = records(less.sort_values("gap", kind="stable"))
     own = next(row for row in records(material.mean_gaps) if row["label"] == every[0]["alone"])
     ends = [f"{gap_in_points(row)} of {names[model_of(row)]}" for row in (every[0], every[-1])]
-    span = f"{ends[0]} to {ends[1]}" if len(every) > 1 else ends[0]
+    left = f"gaps less that one go from {ends[0]} to {ends[1]}"
+    if len(every) == 1:
+        left = f"the gap less that one is {ends[0]}"
+    known = sum(not np.isnan(row["lower"]) for row in every)
+    how = f" (95% interval{'s' if known > 1 else ''}, not corrected)" if known else ""
     return (
         f"{as_subject(names[model_of(own)])}, which learns nothing from other clients, has a gap "
-        f"of {gap_in_points(own)} itself; paired by client, gaps less that one go from {span} "
-        "(95% intervals, not corrected)."
+        f"of {gap_in_points(own)} itself; paired by client, {left}{how}."
     )
 
 

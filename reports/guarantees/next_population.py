@@ -22,6 +22,7 @@ from latecomer.certify.words import (
     listing,
     number,
     percent,
+    whole_percent,
 )
 from latecomer.reports.display.drawing import (
     Looks,
@@ -282,7 +283,7 @@ def worst_table(frame: pd.DataFrame) -> Table:
     shown_rows = [
         {
             "method": names[str(label), str(predictor)],
-            "share of clients": percent(float(str(share)), 0),
+            "share of clients": whole_percent(float(str(share))),
             "certified error at most": span(list(own["value"])),
             "with probability": chance(float(own["delta"].max())),
             "worst new clients": percent(own["measured"].mean()),

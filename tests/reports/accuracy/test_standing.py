@@ -42,3 +42,15 @@ def test_a_model_of_the_easy_seed_alone_does_not_stand_out_by_it() -> None:
     )
     gaps = answered("gap", material(made("a", 0.13), made("b", 0.1, 0.5, sign=0.5)))
     assert "over 12 new clients and 1 to 2 seeds" in gaps.sentence
+
+
+def test_one_gap_less_that_of_training_alone_goes_from_nowhere_to_nowhere() -> None:
+    alone = made("local", 0.3).assign(method="local")
+    parts = answered("gap", material(alone, made("pefll", 0.4, sign=-1.0))).more[1]
+    assert "paired by client, the gap less that one is +10.0 [" in parts
+    assert parts.endswith("of PeFLL (95% interval, not corrected).")
+    # All clients alike within their group: no interval, and none is spoken of.
+    parts = answered("gap", material(alone, made("pefll", 0.4))).more[1]
+    assert parts.endswith("paired by client, the gap less that one is +10.0 of PeFLL.")
+    three = material(alone, made("pefll", 0.4, sign=-1.0), made("fedavg", 0.5, sign=-1.0))
+    assert "gaps less that one go from +10.0 [" in answered("gap", three).more[1]

@@ -144,6 +144,8 @@ def test_the_worst_group_counts_a_client_in_part(rows):
     assert frame["measured"].tolist() == pytest.approx([expected] * 2)
     assert (frame["share"].tolist(), frame["n_clients"].tolist()) == ([0.25] * 2, [10] * 2)
     assert worst_table(frame).shown["certified error at most"].tolist() == ["50.0%"]
+    eighth = worst_table(frame.assign(share=0.125)).shown
+    assert eighth["share of clients"].tolist() == ["12.5%"]
 
 
 @pytest.mark.parametrize("width", [6.5, 3.4])
