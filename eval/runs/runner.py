@@ -413,7 +413,8 @@ def _unread_told(study: Study, trained: "Trained") -> Iterator[str]:
 
 def _fitting(study: Study, federation: "Federation", index: int) -> "tuple[Method, Task]":
     """Return one of the study's methods and its task; refuse what could not be trained or serve."""
-    from latecomer.eval.training.setup import rehearse, task_of, try_given
+    from latecomer.eval.training.own_methods import refuse_broken_promises
+    from latecomer.eval.training.setup import few_clients, rehearse, task_of, try_given
     from latecomer.models.engine.schedule import refuse_few_rounds, refuse_few_steps
     from latecomer.models.generators.hypernetworks import check_sizes
     from latecomer.models.methods import METHODS, make_method
@@ -433,6 +434,8 @@ def _fitting(study: Study, federation: "Federation", index: int) -> "tuple[Metho
         # Of the others no setting is too much for a net of the package.
         if task.needs_trial or hasattr(method, "head_layers") or entry.name not in METHODS:
             rehearse(federation, method, task)
+        if entry.name not in METHODS:
+            refuse_broken_promises(method, task, few_clients(federation, task))
         phases = method.phases(task)
     except ValueError as error:
         raise InputError(f"methods.{index}: {error}") from None

@@ -301,26 +301,37 @@ class Setup:
         )
 
 
-def _few(federation: Federation, task: Task) -> Clients:
+def few_clients(federation: Federation, task: Task) -> Clients:
     """Return seen clients to try a task on: all, or one where it takes work to have them."""
     seen = federation.seen.clients
     return seen if task.stem is None else task.stem.through([subset(seen, [0])])[0]
 
 
 def try_given(federation: Federation, method: Method, task: Task) -> None:
-    """Check that a system trained elsewhere can serve one seen client, before other work starts.
+    """Check that a system trained elsewhere can serve seen clients, before other work starts.
 
-    Whatever it raises becomes a ``ValueError`` of one line.
+    It serves one, another and the first again, alike. Whatever it raises becomes a ``ValueError``
+    of one line.
     """
-    clients, shortest = _few(federation, task), TrainConfig(0, 1, 1, 1)
+    clients, shortest = few_clients(federation, task), TrainConfig(0, 1, 1, 1)
     state = initial_state(method, task, clients, shortest, seed=0)
-    generator = client_generator(0, int(clients.ids[0]))
+
+    def answer(place: int) -> torch.Tensor:
+        generator = client_generator(0, int(clients.ids[place]))
+        served = method.personalize(task, state, clients.support_of(place), generator=generator)
+        with torch.no_grad():
+            return served(clients.query_of(place).x)
+
     try:
-        served = method.personalize(task, state, clients.support_of(0), generator=generator)
-        served(clients.query_of(0).x)
+        first, _, again = answer(0), answer(len(clients) - 1), answer(0)
     except (Exception, SystemExit) as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise ValueError(f"{method.name} cannot serve a client: {said}") from error
+    if not torch.allclose(first.double(), again.double(), rtol=1e-3, atol=1e-3):
+        raise ValueError(
+            f"{method.name} answered otherwise when it served a client again after another: it must"
+            " answer alike when asked twice, and learn nothing from one client for the next"
+        )
 
 
 def foresee(federation: Federation, model: ModelSettings, method: Method) -> None:
@@ -352,7 +363,7 @@ def rehearse(federation: Federation, method: Method, task: Task) -> None:
     The networks that make weights are as small as they can be: what is tried is whether the method
     takes the target.  Whatever goes wrong becomes a ``ValueError`` of one line.
     """
-    clients = _few(federation, task)
+    clients = few_clients(federation, task)
     try:
         small = replace(task, hidden=0, width=1)
         phases = method.phases(small)

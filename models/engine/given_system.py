@@ -113,8 +113,11 @@ class GivenSystem(Method):
         if isinstance(system, nn.Module):
             module = system.to(support.x.device).eval()
             return lambda x: self._scores(task, module(raw(x)), x)
-        own = (_array(raw(support.x)), _array(support.labels()))
-        return lambda x: self._scores(task, system(own, _array(raw(x))), x)
+        x, y = _array(raw(support.x)), _array(support.labels())
+        # Copies: what scales its points in place must not scale them again when asked again.
+        return lambda asked: self._scores(
+            task, system((x.copy(), y.copy()), _array(raw(asked)).copy()), asked
+        )
 
     def _scores(self, task: Task, given: Any, x: Tensor) -> Tensor:
         """Check a system's answer for inputs ``x``, and return it on their device."""

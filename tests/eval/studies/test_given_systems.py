@@ -77,6 +77,19 @@ silent = giving(lambda shape: None)
 worded = giving(lambda shape: "a")
 objects = giving(lambda shape: np.ones(shape).astype(object))
 
+drawing = giving(lambda shape: np.random.default_rng().normal(size=shape))
+met = []
+
+def learning(support, query_x):
+    met.append(support)
+    return np.full((len(query_x), 10), float(len(met)))
+
+def scaling(support, query_x):
+    """Scales its points where they lie."""
+    for part in (*support, query_x):
+        part += 1
+    return nearest((support[0], support[1] - 1), query_x)
+
 def leaving(support, query_x):
     raise SystemExit(0)
 
@@ -327,6 +340,26 @@ def test_a_system_that_cannot_serve_is_refused_before_any_work(name, message, wr
     assert str(caught.value).startswith(f"methods.1: {name} cannot serve a client: ")
     assert message in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["drawing", "learning"])
+def test_a_system_that_answers_otherwise_when_asked_again_is_refused(name, write, tmp_path):
+    with pytest.raises(InputError, match="learn nothing from one client") as caught:
+        run(load_study(write(**served(name))), out=tmp_path / "run")
+    assert str(caught.value).startswith(f"methods.1: {name} answered otherwise when it served")
+
+
+def test_a_system_that_scales_its_points_in_place_is_given_them_anew(write):
+    setup = setup_of(load_study(write(**served("scaling"))).cells()[2].settings)
+    clients = setup.federation.seen.clients
+    state = setup.train(clients, NO_SLOT, on_round=None)
+    model = setup.method.personalize(
+        setup.task, state, clients.support_of(0), generator=torch.Generator()
+    )
+    x = clients.query_of(0).x
+    first, again = model(x), model(x)
+    assert torch.equal(first, again)
+    assert torch.equal(x, clients.query_of(0).x)
 
 
 @pytest.mark.slow
