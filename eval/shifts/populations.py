@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -26,7 +27,6 @@ from latecomer.eval.shifts.other_data_set import Lack, refill
 from latecomer.eval.shifts.transforms import SHIFTS
 from latecomer.eval.splits.further_clients import OTHER_LAWS, deal_extrapolated, draw_from_other_law
 from latecomer.eval.splits.split import ClientRows, Split
-from latecomer.files import sum_of
 
 OwnShift = Callable[[NDArray[np.float32], float, np.random.Generator], Any]
 
@@ -60,13 +60,31 @@ def function_at(path: str, key: str, legal: str) -> Callable[..., Any]:
     return function
 
 
-def source_hash(function: OwnShift) -> str:
-    """Return the SHA-256 of the file that defines a function, empty if there is no such file."""
+def source_hash(path: str) -> str:
+    """Return the SHA-256 of the file that defines a function, empty if there is no such file.
+
+    Of what is wrapped, bound to arguments or an object, it is of the file that the path names too.
+    """
+    function = import_shift(path)
+    inner = inspect.unwrap(getattr(function, "func", function))
+    found = _file_of(inner)
+    if inner is not function or not found:
+        named = getattr(module_at(path.rpartition(":")[0]), "__file__", None)
+        return _sum_of_files([named, found])
+    return _sum_of_files([found])
+
+
+def _file_of(function: Any) -> str | None:
     try:
-        file = inspect.getsourcefile(function)
+        return inspect.getsourcefile(function)
     except TypeError:
-        return ""
-    return sum_of(file) if file else ""
+        return None
+
+
+def _sum_of_files(files: Sequence[str | None]) -> str:
+    there = dict.fromkeys(file for file in files if file and Path(file).is_file())
+    held = b"".join(Path(file).read_bytes() for file in there)
+    return hashlib.sha256(held).hexdigest() if there else ""
 
 
 def apply_own(
@@ -236,7 +254,7 @@ def _by_functions(
         function, label = import_shift(entry["path"]), entry["label"]
         for severity in entry["severities"]:
             moved = _moved(setting, label, float(severity), partial(apply_own, function, label))
-            yield replace(moved, source_hash=source_hash(function))
+            yield replace(moved, source_hash=source_hash(entry["path"]))
 
 
 def _moved(setting: _Setting, name: str, severity: float, shifted: Shifted) -> Population:

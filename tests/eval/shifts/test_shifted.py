@@ -15,9 +15,15 @@ from latecomer.eval.protocol import evaluate_cell
 from latecomer.eval.runs.runner import _prepare
 from latecomer.eval.scoring.scores import ClientScore, paired_effect
 from latecomer.eval.shifts.other_data_set import fit_inputs, refill
-from latecomer.eval.shifts.populations import apply_own, import_shift, shifted_populations
+from latecomer.eval.shifts.populations import (
+    apply_own,
+    import_shift,
+    shifted_populations,
+    source_hash,
+)
 from latecomer.eval.splits.build import label_counts, make_split
 from latecomer.eval.studies.checking import parse_study
+from latecomer.files import sum_of
 
 DIGITS = load_dataset({"name": "digits"})
 KINDS = (
@@ -268,6 +274,36 @@ STUDY = {
     "split": {"kind": "iid", "clients": 20, "novel": 4},
     "methods": ["fedavg"],
 }
+
+
+WRAPPED = """
+from functools import partial, wraps
+import torch
+
+def plain(x, severity, rng, factor=2):
+    return x * factor
+
+bound = partial(plain, factor=3)
+unmoved = torch.no_grad()(plain)
+
+class Scale:
+    def __call__(self, x, severity, rng):
+        return x * 4
+
+kept = Scale()
+"""
+
+
+@pytest.mark.parametrize("name", ["plain", "bound", "unmoved", "kept"])
+def test_a_changed_file_is_noticed_whatever_the_function_is(tmp_path, name):
+    (tmp_path / "mine.py").write_text(WRAPPED)
+    path = f"{tmp_path}/mine.py:{name}"
+    before = source_hash(path)
+    assert before == source_hash(path) != ""
+    if name == "plain":
+        assert before == sum_of(tmp_path / "mine.py"), "cells have the ids that they had"
+    (tmp_path / "mine.py").write_text(WRAPPED.replace("factor=3", "factor=5"))
+    assert source_hash(path) != before
 
 
 def test_a_changed_function_or_data_set_makes_new_cells(folder):
