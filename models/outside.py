@@ -130,14 +130,18 @@ def import_target(name: str, settings: Mapping[str, Any] | None = None) -> Calla
         With one line: there is no such thing, importing it failed, it cannot be called, or it takes
         no argument of that name or needs another.
     """
+    from latecomer.models.engine.hyperparameters import refuse_word
+
     made_by, called = _maker(name, "target", TARGET_GROUP)
     own = dict(settings or {})
     try:
         takes = inspect.signature(made_by)
     except (TypeError, ValueError):
         return _WithSettings(made_by, **own)
-    for key in own:
+    for key, value in own.items():
         _check_argument(takes, key, called)
+        if key in takes.parameters:
+            refuse_word(key, takes.parameters[key].default, value)
     try:
         takes.bind((), 0, **own)
     except TypeError as error:

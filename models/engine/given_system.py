@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor, nn
 
-from latecomer.models.engine.hyperparameters import OF_ENTRIES
+from latecomer.models.engine.hyperparameters import OF_ENTRIES, refuse_word
 from latecomer.models.engine.local_steps import LocalSGD
 from latecomer.models.engine.method import Method, Personalization, Predictor, Start
 from latecomer.models.engine.schedule import Cohort
@@ -59,6 +59,8 @@ class GivenSystem(Method):
         source = type(self).source
         if not isinstance(source, type):
             return source
+        for key, default in _parameters(self.name, source).items():
+            refuse_word(key, default, given[key])
         weights = _weights(given.pop("checkpoint")) if _wants_weights(source) else None
         try:
             made = source(**given)

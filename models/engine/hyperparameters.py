@@ -106,6 +106,22 @@ def _besides(declared: "Field[Any]", value: Any) -> str:
     return "" if _finite(value) else " and finite"
 
 
+def refuse_word(name: str, default: Any, value: Any) -> None:
+    """Refuse a word in place of true or false, where these are what the default is one of.
+
+    Every text but the empty one is true to Python, and YAML 1.2 reads ``off`` and ``no`` as text.
+
+    Examples
+    --------
+    >>> refuse_word("nesterov", False, "off")
+    Traceback (most recent call last):
+    ValueError: nesterov must be true or false, got nesterov='off'
+    """
+    words = ("y", "n", "yes", "no", "on", "off", "true", "false")
+    if isinstance(default, bool) and isinstance(value, str) and value.lower() in words:
+        raise ValueError(f"{name} must be true or false, got {name}={value!r}")
+
+
 def check(owner: Any) -> None:
     """Refuse the first hyper-parameter of a dataclass that is out of its range.
 
@@ -116,6 +132,7 @@ def check(owner: Any) -> None:
     """
     for declared in fields(owner):
         value = getattr(owner, declared.name)
+        refuse_word(declared.name, declared.default, value)
         if declared.metadata and isinstance(value, np.integer | np.floating):
             plain = int(value) if isinstance(value, np.integer) else float(value)
             value = plain if plain == value else value

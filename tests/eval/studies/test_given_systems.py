@@ -45,7 +45,7 @@ def nearest(support, query_x):
 class Flat:
     """The same scores for everybody, whatever they send."""
 
-    def __init__(self, favourite: int, other: list = []):
+    def __init__(self, favourite: int, other: list = [], flat: bool = True):
         self.favourite = favourite
 
     def __call__(self, support, query_x):
@@ -294,6 +294,7 @@ MISTAKES = [
     (served("Leaving"), "making Leaving failed: SystemExit: 0"),
     (served("Flat"), "missing 1 required keyword-only argument: 'favourite'"),
     (served("Flat", favorite=1), "no hyper-parameter 'favorite'; did you mean 'favourite'?"),
+    (served("Flat", favourite=1, flat="off"), "flat must be true or false, got flat='off'"),
     (served("Flat", favourite=1, checkpoint="x"), "checkpoint: there is no file x, looked for"),
     (served("Global"), "missing 1 required keyword-only argument: 'checkpoint'"),
     *(

@@ -110,6 +110,15 @@ def test_hyperparameters_are_checked_as_for_built_in_methods(write):
         assert str(caught.value).startswith("methods.0: ")
 
 
+def test_a_word_in_place_of_true_or_false_is_refused(write, example):
+    code = example.read_text().replace("    name = ", "    halved: bool = False\n    name = ")
+    example.write_text(code)
+    with pytest.raises(InputError, match="halved must be true or false, got halved='no'"):
+        load_study(write(methods=[{"name": NAME, "halved": "no"}]))
+    study = load_study(write(methods=[{"name": NAME, "halved": True}]))
+    assert study.methods[0].hyper()["halved"] is True
+
+
 MISTAKES = [
     ("absent.module:Mine", "", "methods.0: there is no module absent.module"),
     ("absent.py:Mine", "", "methods.0: there is no file absent.py, looked for from "),

@@ -245,6 +245,13 @@ def test_by_module_and_by_entry_point(write, tmp_path, monkeypatch):
         outside.offered.cache_clear()
 
 
+def test_a_word_in_place_of_true_or_false_is_refused(write, tmp_path, here):
+    (tmp_path / "flag.py").write_text("def net(shape, n_out, *, deep=False, width=3): ...\n")
+    with pytest.raises(InputError, match="deep must be true or false, got deep='off'"):
+        load_study(write({"target": "flag.py:net", "deep": "off"}))
+    assert load_study(write({"target": "flag.py:net", "width": "off"})).model.own()
+
+
 @pytest.mark.parametrize(("key", "name"), [("target", "Net"), ("encoder", "encoder")])
 @pytest.mark.parametrize("place", ["front.py", "front"])
 def test_a_cell_is_named_after_the_file_that_a_net_is_imported_from(
