@@ -14,6 +14,7 @@ from latecomer.certify.rule import DEFAULT_RULE, LEAST_OUTSIDE
 from latecomer.certify.statements import LossCertificate, certify_losses
 from latecomer.checks import checked, whole
 from latecomer.errors import InputError, refused_at
+from latecomer.reading.frames import columns_of_points, refuse_other_order, refuse_other_rows
 from latecomer.reading.ids import first_gap, refuse_clients, refuse_labels, spelling
 
 Ints = NDArray[np.int64]
@@ -160,8 +161,10 @@ def _scored(
     losses: dict[str, float] = {}
     n_support: list[int] = []
     classes: set[str] = set()
+    columns: tuple[Any, ...] = ()
     for key, given in clients.items():
         name = _client(key)
+        columns = _refuse_other_order(name, given, columns)
         total, n_points = 0.0, 0
         for support, (query_x, query_y) in _parts(name, given, folds, seed):
             n_support.append(len(support[0]))
@@ -183,6 +186,19 @@ def _scored(
     if folds > 1:
         about += f" (losses average over {folds} folds of a client's own points)"
     return Scored(losses, about)
+
+
+def _refuse_other_order(name: str, given: Any, first: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Refuse frames with columns or rows in another order than the first; return that one's."""
+    for role, part in zip(("support", "query"), _pair(name, given), strict=True):
+        if part is None:  # folds need no query
+            continue
+        x, y = _x_and_y(name, role, part)
+        refuse_other_rows(x, y, f"client {name!r}: {role}")
+        columns = columns_of_points(x)
+        refuse_other_order(first, columns, f"client {name!r}: x of {role}")
+        first = first or columns
+    return first
 
 
 def _about(issued: Certificate, text: str) -> Certificate:
@@ -298,10 +314,7 @@ def _checked(name: Any, losses: ArrayLike, n_points: int, loss_max: float) -> fl
 
 def _parts(name: Any, given: Any, folds: int, seed: int) -> Iterator[tuple[Points, Points]]:
     """Yield support and query of one client, once per fold."""
-    try:
-        support, query = given
-    except (TypeError, ValueError):
-        raise InputError(f"client {name!r}: must be a pair (support, query)") from None
+    support, query = _pair(name, given)
     own = _points(name, "support", support)
     if folds == 1:
         yield own, _points(name, "query", query)
@@ -320,11 +333,24 @@ def _parts(name: Any, given: Any, folds: int, seed: int) -> Iterator[tuple[Point
         yield (own[0][kept], own[1][kept]), (own[0][fold], own[1][fold])
 
 
-def _points(name: Any, role: str, given: Any) -> Points:
+def _pair(name: Any, given: Any) -> tuple[Any, Any]:
+    try:
+        support, query = given
+    except (TypeError, ValueError):
+        raise InputError(f"client {name!r}: must be a pair (support, query)") from None
+    return support, query
+
+
+def _x_and_y(name: Any, role: str, given: Any) -> tuple[Any, Any]:
     try:
         x, y = given
     except (TypeError, ValueError):
         raise InputError(f"client {name!r}: {role} must be a pair (x, y)") from None
+    return x, y
+
+
+def _points(name: Any, role: str, given: Any) -> Points:
+    x, y = _x_and_y(name, role, given)
     # Copies: a predictor that scales its points in place must not change other clients' or ours.
     points = _array(name, f"x of {role}", x).copy(), _array(name, f"y of {role}", y).copy()
     if any(part.ndim == 0 for part in points) or len(points[0]) != len(points[1]):

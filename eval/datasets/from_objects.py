@@ -25,6 +25,7 @@ from latecomer.eval.datasets.dataset import (
     unowned,
 )
 from latecomer.eval.datasets.pictures import channels_first, pictures
+from latecomer.reading.frames import columns_of_points, refuse_other_order, refuse_other_rows
 from latecomer.reading.ids import spelling
 
 _READ_AGAIN = 8  # samples read twice, to detect random transforms
@@ -58,7 +59,7 @@ def from_samples(
     samples = [_sample(source, row, 3 if owners is None else 2) for row in rows]
     for place in range(0, len(rows), max(1, len(rows) // _READ_AGAIN)):
         again = _sample(source, rows[place], len(samples[place]))
-        if not np.array_equal(again[0], samples[place][0]):
+        if not all(map(_same, again, samples[place])):
             raise InputError(
                 f"sample {rows[place]} differs when it is read again: leave random transforms out"
             )
@@ -127,6 +128,14 @@ def _sample(source: Any, row: int, parts: int) -> tuple[Any, ...]:
     wanted = "(x, y)" if parts == 2 else "(x, y, client), or client be given"
     got = f"{len(sample)} parts" if isinstance(sample, tuple | list) else type(sample).__name__
     raise InputError(f"sample {row} must be {wanted}, got {got}")
+
+
+def _same(one: Any, other: Any) -> bool:
+    try:
+        a, b = np.asarray(one), np.asarray(other)
+        return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc")
+    except (TypeError, ValueError, RuntimeError):  # what is no label is told of as such
+        return True
 
 
 def _inputs(inputs: list[Any], layout: str | None) -> NDArray[Any]:
@@ -310,10 +319,14 @@ def _from_mapping(
     _check_names(source)
     inputs: list[NDArray[Any]] = []
     labels: list[list[Any]] = []
+    columns: tuple[Any, ...] = ()
     for owner, held in source.items():
         where = f"client {owner!r}"
         if not isinstance(held, tuple | list) or len(held) != 2:
             raise InputError(f"{where} must hold (x, y), got {type(held).__name__}")
+        refuse_other_rows(held[0], held[1], where)
+        refuse_other_order(columns, named := columns_of_points(held[0]), f"{where}: x")
+        columns = columns or named
         try:
             x, y = channels_first(np.asarray(held[0]), layout), list(held[1])
         except (InputError, TypeError, ValueError, RuntimeError) as error:

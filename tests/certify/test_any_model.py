@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import load_digits
@@ -270,6 +271,26 @@ def test_a_predictor_that_scales_in_place_changes_no_client(folds: int) -> None:
 def test_a_predictor_must_answer_every_point() -> None:
     with pytest.raises(InputError, match="one prediction for each of 2 points, got shape"):
         certify_predictor(lambda support, x: np.zeros(3), {"a": PAIR})
+
+
+def test_frames_whose_columns_or_rows_lie_in_another_order_are_refused() -> None:
+    """Their names are lost in arrays, and every feature or label would be another's."""
+    x, y = pd.DataFrame({"age": [1.0, 2.0], "dose": [3.0, 4.0]}), pd.Series([0, 1])
+
+    def refused(support: object, query: object) -> str:
+        with pytest.raises(InputError) as caught:
+            certify_predictor(lambda support, x: np.zeros(len(x)), {"a": (support, query)})
+        return str(caught.value)
+
+    said = refused((x, y), (x[["dose", "age"]], y))
+    assert said == (
+        "client 'a': x of query must have the columns of the first, in their order: age, dose, got "
+        "dose, age"
+    )
+    said = refused((x, y), (x, y[::-1]))
+    assert said.startswith("client 'a': query: x and y must have their rows in one order")
+    clients = {number: ((x, y), (x.to_numpy(), y[::-1].to_numpy())) for number in range(2)}
+    assert certify_predictor(lambda support, x: np.zeros(len(x)), clients).n_clients == 2
 
 
 def test_no_torch_is_loaded() -> None:

@@ -240,6 +240,18 @@ class Flipping:
         return self.rng.normal(size=3), 0, "a"
 
 
+class NoisyLabels(Flipping):
+    def __getitem__(self, i):
+        return np.zeros(3), self.rng.integers(1000), "a"
+
+
+SWAPPED = {
+    "a": (pd.DataFrame({"age": [1.0], "dose": [2.0]}), [0]),
+    "b": (pd.DataFrame({"dose": [2.0], "age": [1.0]}), [1]),
+}
+SHUFFLED = {"a": (pd.DataFrame({"age": [1.0, 2.0]}), pd.Series([0, 1], index=[1, 0]))}
+
+
 class Broken(Flipping):
     def __getitem__(self, i):
         raise OSError("disk\ngone")
@@ -266,6 +278,14 @@ class Broken(Flipping):
         ([*PAIRS, (np.zeros(2), 1, None)], {}, "client, row 2: no client is given"),
         ([(np.float64(3), 0, "a")], {}, "a picture must be the path"),
         (Flipping(), {}, "sample 0 differs when it is read again: leave random transforms out"),
+        (NoisyLabels(), {}, "differs when it is read again: leave random transforms out"),
+        ([(np.array([np.nan, 0]), 0, "a")], {}, "x must be finite float32 numbers, got nan"),
+        (
+            SWAPPED,
+            {},
+            "client 'b': x must have the columns of the first, in their order: age, dose",
+        ),
+        (SHUFFLED, {}, "client 'a': x and y must have their rows in one order"),
         (Broken(), {}, "sample 0 cannot be read: OSError: disk gone"),
         ({}, {}, "source must hold at least one client"),
         ({"a": 3}, {}, "client 'a' must hold (x, y), got int"),
