@@ -2,8 +2,9 @@
 
 A rule of one's own is a function ``bound(losses, delta)`` of losses in [0, 1] that returns an upper
 bound of their clients' mean, or a `Rule` whose ``bound`` does.  Its proof is its author's; what can
-be seen from outside is looked at where it is asked for: that it is no function of the order of the
-losses, and that on simulated clients of known mean it fails no more often than it promises.
+be seen from outside is looked at where it is asked for: that it is a function of the losses and of
+delta, not of the losses' order, that a smaller delta costs something, and that on simulated clients
+of known mean it fails no more often than it promises.
 
 A study takes one among its ``certificates``, as a rule, and among its ``bounds``: ``kind`` is the
 word for it in messages.
@@ -47,6 +48,8 @@ LAWS: Mapping[str, tuple[float, _Draw]] = MappingProxyType(
 )
 """Laws of losses with their means: what a bound that is too good fails on."""
 _SIZES = (12, 40)
+_SMALL = 1e-4
+"""A level far below `LEVEL`, to see that a bound hangs on it."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,13 @@ def _check_takes(called: str, function: Callable[..., Any]) -> None:
 def _as_rule(path: str, found: Any, kind: str) -> Rule:
     if isinstance(found, Rule):
         given = found.bound
-        return replace(found, name=path, bound=lambda a: _checked(path, kind, given, (a,), a))
+
+        def bound(asked: Asked) -> Certificate:
+            # A copy, in case the rule sorts or changes what the next rule is given too.
+            own = replace(asked, losses=list(asked.losses))
+            return _checked(path, kind, given, (own,), asked)
+
+        return replace(found, name=path, bound=bound)
     return Rule(
         name=path,
         words=f"{kind} {without_folder(path)}",
@@ -219,6 +228,7 @@ def coverage_of(rule: Rule, kind: str = "rule") -> Coverage:
                 " use it all the same: --trust, trust=True, in a study trust: true"
             )
         worst = max(worst, found, key=lambda one: one.failed)
+    _refuse_deaf(rule, kind)
     return worst
 
 
@@ -237,13 +247,41 @@ def _simulated(rule: Rule, kind: str) -> Iterator[tuple[str, int, int]]:
                 yield f"{law}; half of a pool", k, sum(low)
 
 
-def _bound(rule: Rule, losses: NDArray[np.floating[Any]], pool: int | None) -> float:
+def _bound(
+    rule: Rule, losses: NDArray[np.floating[Any]], pool: int | None, level: float = LEVEL
+) -> float:
     if rule.bound is None:
         raise ValueError(f"rule {rule.name} bounds no mean")
-    return float(rule.bound(Asked(losses.tolist(), LEVEL, pool, in_order=False)))
+    return float(rule.bound(Asked(losses.tolist(), level, pool, in_order=False)))
+
+
+def _refuse_deaf(rule: Rule, kind: str) -> None:
+    """Refuse a rule whose bound does not hang on delta: simulated at one level it may pass."""
+    pairs: list[tuple[float, float]] = []
+    for k in (max(size, rule.least) for size in _SIZES):
+        for largest in (0.2, 1.0):
+            losses, pool = np.linspace(0, largest, k), None if rule.iid else 2 * k
+            pairs.append((_bound(rule, losses, pool), _bound(rule, losses, pool, _SMALL)))
+    at, below = min(pairs, key=lambda pair: pair[1] - pair[0])
+    if below < at - 1e-6:
+        raise InputError(
+            f"{kind} {rule.name} must promise less at a smaller delta, got {at:.6g} at {LEVEL:g} "
+            f"and {below:.6g} at {_SMALL:g}"
+        )
+    if all(at == below for at, below in pairs) and min(pairs)[0] < 1:
+        raise InputError(
+            f"{kind} {rule.name} must hang on delta, got the same bounds at {LEVEL:g} and at "
+            f"{_SMALL:g}"
+        )
 
 
 def _refuse_order(rule: Rule, losses: NDArray[np.floating[Any]], kind: str) -> None:
+    first, again = _bound(rule, losses, None), _bound(rule, losses, None)
+    if first != again:
+        raise InputError(
+            f"{kind} {rule.name} must give one bound for the same losses and delta, got"
+            f" {first:.6g}, then {again:.6g}"
+        )
     there, back = _bound(rule, np.sort(losses), None), _bound(rule, np.sort(losses)[::-1], None)
     if abs(there - back) > 1e-9 * max(1.0, abs(there)):
         raise InputError(

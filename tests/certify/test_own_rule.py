@@ -48,6 +48,31 @@ def of_the_better_half(losses, delta):
     return product(losses=sorted(losses)[: len(losses) // 2], delta=delta)
 
 
+def fixed(losses, delta):
+    return product(losses=losses, delta=0.05)
+
+
+def wrong_way(losses, delta):
+    return sum(losses) / len(losses) + 0.5 + delta
+
+
+drawn = []
+
+
+def random(losses, delta):
+    drawn.append(0)
+    return float(product(losses=losses, delta=delta)) + 0.001 * len(drawn)
+
+
+def clearing(asked):
+    found = product(losses=asked.losses, delta=asked.level)
+    asked.losses[:] = [0.0] * len(asked.losses)
+    return found.value
+
+
+cleared = Rule(name="cleared", words="its losses", bound=clearing)
+
+
 orders = Rule(name="orders", words="orders", orders=True, bound=given.bound)
 """
 
@@ -105,6 +130,24 @@ def test_what_stands_on_a_rule_of_ones_own_is_called_no_proof_wherever_it_is_sai
     proved = latecomer.certify_losses(frame, **asked)
     for said in (str(proved), proved.in_full, json.dumps(proved.to_dict()["together"])):
         assert "proof" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("fixed", "must hang on delta, got the same bounds at 0.1 and at 0.0001"),
+        ("wrong_way", "must promise less at a smaller delta, got "),
+        ("random", "must give one bound for the same losses and delta, got "),
+    ],
+)
+def test_a_rule_that_is_no_function_of_losses_and_delta_is_refused(folder, name, said):
+    with pytest.raises(InputError, match=f"^rule mine.py:{name} {said}"):
+        latecomer.certify_losses(LOSSES, rule=f"mine.py:{name}")
+
+
+def test_a_rule_that_changes_its_losses_changes_no_others(folder):
+    found = latecomer.certify_losses(LOSSES, rule="mine.py:cleared").certificate
+    assert float(found.terms["empirical_risk"]) == pytest.approx(sum(LOSSES) / 60)
 
 
 def test_a_rule_that_promises_too_much_is_refused_with_the_figures(folder):
