@@ -1,7 +1,8 @@
 """Whether a method from outside keeps what its hooks promise, which the engine takes for granted.
 
-It is trained as shortly as can be on clients of the study, again, and again after all samples that
-it must not read have changed; then it serves one client twice, with other labels, and a second one.
+It is trained as shortly as can be on clients of the study, again, from a checkpoint, and after all
+samples that it must not read have changed; then it serves one client twice, with other labels, and
+a second one.
 """
 
 from contextlib import suppress
@@ -13,7 +14,7 @@ from torch import Tensor
 from latecomer.eval.scoring.serving import client_generator
 from latecomer.models.engine.method import Method
 from latecomer.models.engine.schedule import TrainConfig, fewest_rounds, most_stages
-from latecomer.models.engine.training import train
+from latecomer.models.engine.training import Checkpoint, train
 from latecomer.models.task.clients import Clients, Samples
 from latecomer.models.task.state import State
 from latecomer.models.task.task import Task
@@ -40,11 +41,17 @@ def refuse_broken_promises(method: Method, task: Task, clients: Clients) -> None
     name = method.name
     try:
         small = replace(task, hidden=0, width=1)
-        state = _trained(method, small, clients)
+        checkpoints: list[Checkpoint] = []
+        state = _trained(method, small, clients, keep=checkpoints)
         if not _alike(state, _trained(method, small, clients)):
             raise _BrokenError(
                 f"{name} trained to another state the second time: it must draw from the generators"
                 " that its hooks are given alone, and keep nothing outside of its state"
+            )
+        if not _alike(state, _trained(method, small, clients, resume=checkpoints[0])):
+            raise _BrokenError(
+                f"{name} trained to another state when it went on after a round: what it keeps must"
+                " lie in its state, every tensor in memory of its own"
             )
         if not _alike(state, _trained(method, small, _others_changed(clients))):
             raise _BrokenError(
@@ -63,10 +70,39 @@ class _BrokenError(ValueError):
     """The message is one line."""
 
 
-def _trained(method: Method, task: Task, clients: Clients) -> State:
+def _trained(
+    method: Method,
+    task: Task,
+    clients: Clients,
+    *,
+    keep: list[Checkpoint] | None = None,
+    resume: Checkpoint | None = None,
+) -> State:
+    """Train as shortly as can be, for two rounds at least; ``keep`` gets every checkpoint."""
     phases = method.phases(task)
-    shortest = TrainConfig(fewest_rounds(phases), 1, most_stages(phases), 2)
-    return train(method, task, clients, shortest, seed=0, path="serial")
+    config = TrainConfig(max(2, fewest_rounds(phases)), 1, most_stages(phases), 2)
+    given: list[Checkpoint] = [] if keep is None else keep
+    return train(
+        method,
+        task,
+        clients,
+        config,
+        seed=0,
+        path="serial",
+        resume=resume,
+        on_checkpoint=lambda reached: given.append(_held(method, reached).copy()),
+    )
+
+
+def _held(method: Method, reached: Checkpoint) -> Checkpoint:
+    """Return a checkpoint, whose state must hold tensors alone."""
+    for key, value in {**reached.state.server, **reached.state.clients}.items():
+        if not isinstance(value, Tensor):
+            raise _BrokenError(
+                f"{method.name} must keep tensors alone in its state, got {key} of "
+                f"{type(value).__name__}"
+            )
+    return reached
 
 
 def _alike(one: State, other: State) -> bool:
@@ -97,6 +133,7 @@ def _refuse_serving(method: Method, task: Task, state: State, clients: Clients) 
     asked, own = few[0].x, few[0]
     before = state.copy()
     served = _logits(method, task, state, own, asked)
+    _logits(method, task, state, own, asked, seen=0)
     if not _alike(state, before):
         raise _BrokenError(
             f"{name} changed the trained state when it served a client, and would serve the next "
@@ -128,9 +165,14 @@ def _few(method: Method, support: Samples) -> Samples:
     return Samples(support.x[:n_few], support.labels()[:n_few])
 
 
-def _logits(method: Method, task: Task, state: State, own: Samples, asked: Tensor) -> Tensor:
-    """Return what serves a client says of the points asked about."""
+def _logits(
+    method: Method, task: Task, state: State, own: Samples, asked: Tensor, seen: int | None = None
+) -> Tensor:
+    """Return what serves a new client, or a seen one, says of the points asked about."""
     given = Samples(own.x.clone(), own.labels().clone())
-    predictor, generator = method.predictors[0], client_generator(0, 0)
-    served = method.personalize(task, state, given, predictor=predictor, generator=generator)
+    predictor, draw = method.predictors[0], client_generator(0, 0)
+    if seen is None:
+        served = method.personalize(task, state, given, predictor=predictor, generator=draw)
+    else:
+        served = method.serve(task, state, seen, given, predictor=predictor, generator=draw)
     return served(asked.clone()).detach().nan_to_num()

@@ -51,6 +51,46 @@ class Remembering(Own):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Counting(Own):
+    """Goes further in later rounds, which it counts from the start of a training."""
+
+    taken: ClassVar[list[int]] = []
+
+    def init(self, task, clients, first, generator):
+        self.taken.clear()
+        return super().init(task, clients, first, generator)
+
+    def aggregate(self, task, state, cohort, start, uploads):
+        self.taken.append(cohort.round)
+        further = {key: len(self.taken) * value for key, value in uploads.items()}
+        return super().aggregate(task, state, cohort, start, further)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sharing(Own):
+    """Keeps the first weights beside those that it moves where they lie."""
+
+    def init(self, task, clients, first, generator):
+        made = super().init(task, clients, first, generator).server
+        return State({**made, **nest("mean", part(made, "target"))})
+
+    def aggregate(self, task, state, cohort, start, uploads):
+        for key, value in part(state.server, "target").items():
+            value += uploads[key].mean(0)
+        mean, own = part(state.server, "mean"), part(state.server, "target")
+        return State(nest("target", own) | nest("mean", own if cohort.round == 0 else mean))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain(Own):
+    """Counts its rounds in a number that is no tensor."""
+
+    def aggregate(self, task, state, cohort, start, uploads):
+        made = super().aggregate(task, state, cohort, start, uploads).server
+        return State({**made, "round": cohort.round})
+
+
+@dataclass(frozen=True, kw_only=True)
 class Peeking(Own):
     """Starts from the mean of all samples, of clients who never train too."""
 
@@ -81,6 +121,17 @@ class InPlace(Own):
         for value in weights.values():
             value.mul_(0.9)
         return predict_with(task, weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InPlaceWhenSeen(Own):
+    """Trains the server's own tensors for a seen client."""
+
+    def own_model(self, task, state, index):
+        weights = part(state.server, "target")
+        for value in weights.values():
+            value.mul_(0.9)
+        return weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,12 +169,16 @@ class Tuned(Own):
 BROKEN = [
     (Noisy, "trained to another state the second time: it must draw from"),
     (Remembering, "trained to another state the second time: it must draw from"),
+    (Counting, "when it went on after a round: what it keeps must lie in its state"),
+    (Sharing, "when it went on after a round: what it keeps must lie in its state"),
+    (Plain, "must keep tensors alone in its state, got round of int"),
     (Peeking, "when samples changed that no seen client learns from: it must read the support"),
     (
         OnTestLabels,
         "when samples changed that no seen client learns from: it must read the support",
     ),
     (InPlace, "changed the trained state when it served a client"),
+    (InPlaceWhenSeen, "changed the trained state when it served a client"),
     (Drawing, "served a client otherwise when asked again"),
     (Masking, "says needs_labels = False, and served a client otherwise"),
     (Tuned, "says personalization = 'global', one model that serves every new client"),
