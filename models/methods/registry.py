@@ -1,6 +1,7 @@
 """Names of the federated methods; a method's module is imported when it is first asked for."""
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
@@ -129,7 +130,8 @@ def make_method(name: str, **hyper: Any) -> "Method":
     known = [declared.name for declared in fields(cls)]
     for key in [key for key in hyper if key not in known]:
         raise ValueError(f"{cls.name} has no hyper-parameter {key!r}" + _hint(key, known))
-    return cls(**hyper)
+    # Copies: cells are named after the study's lists and tables, which a method might change.
+    return cls(**{k: deepcopy(v) if isinstance(v, list | dict) else v for k, v in hyper.items()})
 
 
 def _hint(word: str, known: Any) -> str:

@@ -119,6 +119,15 @@ def test_a_word_in_place_of_true_or_false_is_refused(write, example):
     assert study.methods[0].hyper()["halved"] is True
 
 
+def test_a_list_that_a_method_changes_stays_as_the_study_says(write, example):
+    code = "    layers: tuple = ()\n    name = "
+    example.write_text(example.read_text().replace("    name = ", code))
+    study = load_study(write(methods=[{"name": NAME, "layers": [1]}]))
+    before = [cell.id for cell in study.cells()]
+    make_method(study.methods[0].name, **study.methods[0].hyper()).layers.append(2)
+    assert [cell.id for cell in study.cells()] == before
+
+
 MISTAKES = [
     ("absent.module:Mine", "", "methods.0: there is no module absent.module"),
     ("absent.py:Mine", "", "methods.0: there is no file absent.py, looked for from "),
