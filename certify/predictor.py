@@ -1,5 +1,6 @@
 """Certify any model that can be called, whatever it was trained with.  Needs no torch."""
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -138,6 +139,7 @@ def _check(predictor: Any, clients: Any, loss: Any, pool_size: int | None) -> No
             )
         if not callable(given):
             raise InputError(f"{name} must be a function, got {type(given).__name__}")
+        _check_takes(name, given)
     if not isinstance(clients, Mapping):
         kind = type(clients).__name__
         raise InputError(f"clients must be a mapping of client to (support, query), got {kind}")
@@ -148,6 +150,19 @@ def _check(predictor: Any, clients: Any, loss: Any, pool_size: int | None) -> No
             f"pool_size must be at least {LEAST_OUTSIDE} above the {len(clients)} clients to be "
             f"certified, got {pool_size}"
         )
+
+
+def _check_takes(name: str, given: Callable[..., Any]) -> None:
+    """Refuse a function that cannot be called as predictors, or losses, are."""
+    try:
+        takes = inspect.signature(given)
+    except (ValueError, TypeError):
+        return  # some builtins do not say what they take
+    try:
+        takes.bind(None, None)
+    except TypeError as error:
+        legal = "(support, query_x)" if name == "predictor" else "(predictions, y)"
+        raise InputError(f"{name} must take {legal}, got {takes}: {error}") from error
 
 
 def _scored(

@@ -293,6 +293,24 @@ def test_frames_whose_columns_or_rows_lie_in_another_order_are_refused() -> None
     assert certify_predictor(lambda support, x: np.zeros(len(x)), clients).n_clients == 2
 
 
+@pytest.mark.parametrize(
+    ("functions", "said"),
+    [
+        ({"predictor": lambda x: x}, "predictor must take (support, query_x), got (x): too many"),
+        (
+            {"predictor": KNeighborsClassifier().fit(X, Y).predict},
+            "predictor must take (support, query_x), got (X): too many",
+        ),
+        ({"loss": lambda y: y}, "loss must take (predictions, y), got (y): too many"),
+    ],
+)
+def test_what_takes_other_arguments_is_refused_in_one_line(functions, said) -> None:
+    given = {"predictor": lambda support, x: np.zeros(len(x)), **functions}
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
+        certify_predictor(clients={"a": PAIR}, **given)
+    assert "\n" not in str(caught.value)
+
+
 def test_no_torch_is_loaded() -> None:
     code = (
         "import sys, numpy as np; from latecomer import certify_predictor;"
