@@ -184,18 +184,22 @@ def lowest_first(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.iloc[order]
 
 
-def levels(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Give values their places from 0 on, those equal up to rounding the same one.
+def levels(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give values their places from 0 on, those equal up to rounding the same one; NaN has none.
 
     Means of the same errors, summed in another order, differ in their last bit and are ties.
 
-    >>> levels(np.array([0.5, (0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3])).tolist()
-    [1, 0, 0]
+    >>> levels(np.array([0.5, (0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3, np.nan])).tolist()
+    [1.0, 0.0, 0.0, nan]
+    >>> levels(np.array([np.inf, 0.5, np.inf])).tolist()
+    [1.0, 0.0, 1.0]
     """
     order = np.argsort(values, kind="stable")
-    numbers = np.empty(len(values), dtype=np.int64)
-    numbers[order] = np.cumsum(np.diff(values[order], prepend=values[order[:1]]) > ALIKE)
-    return numbers
+    with np.errstate(invalid="ignore"):  # infinite values are equal
+        apart = np.diff(values[order], prepend=values[order[:1]]) > ALIKE
+    numbers = np.empty(len(values))
+    numbers[order] = np.cumsum(apart)
+    return np.where(np.isnan(values), np.nan, numbers)
 
 
 def paired_p(differences: pd.Series) -> float:
@@ -539,7 +543,7 @@ def rank_frame(diagnostics: pd.DataFrame) -> pd.DataFrame:
         for clients, part in (("unshifted", frame[frame["shift"] == "none"]), ("all", frame)):
             both = [levels(part[name].to_numpy(dtype=float)) for name in ("distance", "error")]
             rho = np.nan
-            if len(part) and min(side.max() for side in both) > 0:
+            if len(part) and not any(side.max() == 0 for side in both):
                 rho = float(np.corrcoef([stats.rankdata(side) for side in both])[0, 1])
             records.append((label, metric, clients, rho, len(part)))
     return pd.DataFrame(records, columns=["label", "metric", "clients", "spearman", "n"])

@@ -363,7 +363,7 @@ def order_frame(bounds: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
 
 def _tau(left: pd.Series, right: pd.Series) -> float:
     sides = [levels(side.to_numpy(dtype=float)) for side in (left, right)]
-    if len(left) < FEWEST or min(side.max() for side in sides) < 1:
+    if len(left) < FEWEST or any(side.max() == 0 for side in sides):
         return float("nan")
     return float(stats.kendalltau(*sides).statistic)
 

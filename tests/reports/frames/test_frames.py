@@ -306,3 +306,11 @@ def test_records_are_what_pandas_lists_in_python_s_own_numbers(storage):
         assert repr(listed) == repr(known)
         kinds = [[type(value) for value in row.values()] for row in listed]
         assert kinds == [[type(value) for value in row.values()] for row in known]
+
+
+def test_a_rank_correlation_with_what_is_unknown_is_unknown():
+    frame = pd.DataFrame({"label": "a", "metric": "label_kl", "shift": "none"}, index=range(4))
+    known = frame.assign(distance=[0.1, 0.2, np.inf, np.inf], error=[0.1, 0.2, 0.3, 0.3])
+    assert rank_frame(known)["spearman"].tolist() == [1.0, 1.0]
+    unknown = known.assign(distance=[0.1, 0.2, 0.3, np.nan])
+    assert rank_frame(unknown)["spearman"].isna().all()
